@@ -2,14 +2,14 @@
 LIBVIRT_PACKAGES := libvirt-daemon-driver-qemu libvirt-daemon-system qemu-system-x86 qemu-utils \
 	$(if $(wildcard /run/systemd/system),,libvirt-daemon-system-sysv)
 # What the tests and the benchmarks use beside Python.
-TEST_PACKAGES := curl dnsmasq-base faketime fish haproxy iproute2 iptables jq nftables openssh-server openssl procps qemu-guest-agent \
+TEST_PACKAGES := chromium curl dnsmasq-base faketime fish fonts-dejavu-core haproxy iproute2 iptables jq nftables openssh-server openssl procps qemu-guest-agent \
 	libmono-system-runtime-serialization4.0-cil mono-mcs mono-runtime \
-	postgresql slurmctld slurmd prometheus prometheus-alertmanager $(LIBVIRT_PACKAGES) \
+	pgbouncer postgresql slurmctld slurmd prometheus prometheus-alertmanager $(LIBVIRT_PACKAGES) \
 	systemd zsh
 # What small real guests need: the demo and the tests boot some.
 GUEST_PACKAGES := busybox-static cpio iproute2 lz4 nftables qemu-system-x86 qemu-utils xz-utils zstd
 PACEMAKER_PACKAGES := corosync pacemaker pacemaker-cli-utils pacemaker-resource-agents
-BENCH_PACKAGES := nginx wrk
+BENCH_PACKAGES := chromium fonts-dejavu-core gcc libc6-dev nginx postgresql wrk
 KUBERNETES_PACKAGES := dpkg-dev etcd-server golang-go openssl
 
 PY := .venv/bin/python
@@ -17,7 +17,7 @@ PY := .venv/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install run demo test test-fresh test-pythons test-kubernetes test-pacemaker check docs bench simulate planted mutants clean lint tools
+.PHONY: help install run demo test test-fresh test-pythons test-kubernetes test-pacemaker test-cluster test-workers check docs screenshots bench simulate planted mutants clean lint style types fast-tests tools
 
 help: ## Say what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,11 +55,22 @@ test-pacemaker: tools ## Test the pacemaker handler on two real nodes, as root
 	@tools/debian-packages $(PACEMAKER_PACKAGES)
 	@$(PY) -m pytest -q slow/pacemaker
 
-check: lint ## The fast loop: format, lint, types, imports, fast tests
-	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-check} $(PY) -m pytest -q -n 2 --dist worksteal -m "not end_to_end"
+test-cluster: tools ## Test a cluster with ROUNDS (200) rounds of random faults, made of SEED (1), as root
+	@tools/debian-packages iproute2 nftables openssl postgresql
+	@SEED=$(or $(SEED),1) ROUNDS=$(or $(ROUNDS),200) $(PY) -m pytest -q -o log_cli=true -o log_cli_level=INFO slow/cluster
+
+test-workers: tools ## Test workers with ROUNDS (100) rounds of random faults, made of SEED (1)
+	@SEED=$(or $(SEED),1) ROUNDS=$(or $(ROUNDS),100) $(PY) -m pytest -q -o log_cli=true -o log_cli_level=INFO -o faulthandler_timeout=0 slow/workers
+
+check: style ## The fast loop: format, lint, types, imports, fast tests
+	@$(MAKE) --no-print-directory --jobs 2 types fast-tests
 
 docs: tools ## Write the generated pages of docs/reference anew
 	@$(PY) -m tools.reference
+
+screenshots: tools ## Take the pictures of the dashboard in docs/images
+	@tools/debian-packages chromium fonts-dejavu-core
+	@$(PY) -m tools.screenshots
 
 bench: tools ## Measure it beside nginx, bare SQLite and plain QEMU
 	@tools/debian-packages $(BENCH_PACKAGES) $(GUEST_PACKAGES)
@@ -76,17 +87,27 @@ planted: tools ## Plant each known fault in a copy, and see that a test finds it
 	@$(PY) -m planted $(if $(SEEDS),--seeds $(SEEDS)) $(if $(NAME),"$(NAME)")
 
 mutants: tools ## Change the product at random places, and see that a test fails
-	@HYPOTHESIS_PROFILE=mutants $(PY) -m mutants --sample $(or $(SAMPLE),200) --seed $(or $(SEED),1) $(if $(FILES),--files "$(FILES)") $(if $(AGAIN),--again "$(AGAIN)")
+	@HYPOTHESIS_PROFILE=mutants $(PY) -m mutants --sample $(or $(SAMPLE),200) --seed $(or $(SEED),1) $(if $(FILES),--files "$(FILES)") $(if $(AGAIN),--again "$(AGAIN)") $(if $(RECORD),--record "$(RECORD)") $(if $(JOBS),--jobs $(JOBS)) $(if $(TESTS),--tests "$(TESTS)")
 
 clean: ## Remove all that the other targets made
 	@rm -rf .venv .venv-* forewarn-demo build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-lint: tools
+lint: style types
+
+style: tools
 	@$(PY) -m ruff format --quiet --check || { echo "Format them with: .venv/bin/ruff format"; exit 1; }
 	@$(PY) -m ruff check --quiet
+
+# Both use one processor: `make check` runs them beside the tests.
+types: tools
 	@$(PY) -m mypy --no-error-summary
 	@found=$$($(PY) .venv/bin/lint-imports --no-logo 2>&1) || { echo "$$found"; exit 1; }
+
+# The plugin of Schemathesis takes time for each test; the one file that needs it has end-to-end tests only.
+fast-tests: tools
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-check} $(PY) -m pytest -q -n 2 --dist worksteal -m "not end_to_end" \
+		-p no:schemathesis --ignore tests/control/api/test_schema.py
 
 tools:
 	@tools/install dev

@@ -13,8 +13,10 @@ import msgspec
 
 from bench import machine, report
 from bench.agent import agent
+from bench.cluster import cluster
 from bench.commands import commands
 from bench.crowd import crowd
+from bench.dashboard import dashboard
 from bench.figures import Figure, Result
 from bench.fleet_file import fleet_file
 from bench.footprint import memory
@@ -22,10 +24,15 @@ from bench.growth import growth
 from bench.history import history
 from bench.latency import latency
 from bench.listeners import listeners
+from bench.long_polls import long_polls
 from bench.machines import machines
 from bench.mixed import mixed
+from bench.postgresql import postgresql
+from bench.rollouts import rollouts
 from bench.simulator import simulator
 from bench.single import connections, keep_alive
+from bench.storm import approvals
+from bench.workers import workers
 
 _ROOT = Path(__file__).parents[1]
 _KEPT = _ROOT / "build" / "bench" / "results.jsonl"
@@ -45,14 +52,21 @@ PARTS: dict[str, Part] = {
     "memory": memory,
     "growth": growth,
     "commands": commands,
+    "approvals": approvals,
     "fleet-file": fleet_file,
     "latency": latency,
     "history": history,
     "listeners": listeners,
+    "long-polls": long_polls,
     "crowd": crowd,
     "agent": agent,
     "machines": machines,
+    "workers": workers,
+    "cluster": cluster,
+    "rollouts": rollouts,
     "simulator": simulator,
+    "postgresql": postgresql,
+    "dashboard": dashboard,
 }
 
 

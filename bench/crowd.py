@@ -1,48 +1,40 @@
 """Approvals from as many VMs as there are events, offered as fast as they are taken."""
 
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from time import perf_counter
 
 from msgspec.structs import replace
 
 from bench import fleets, service
-from bench.approvals import announce_restarts, post_approvals
+from bench.approvals import announce_restarts, durable_approvals
 from bench.figures import Figure
+from bench.generator import Generator
 from bench.machine import cores
-from forewarn.core.facts import Approved, Entry
+from forewarn.core.facts import Entry
 from forewarn.journal.sqlite.journal import SqliteJournal
 
 _CROWD = 100_000
-_AT_ONCE = 5_000
-"""Connections that the approving process makes beforehand; a process may not open a hundred thousand."""
+_QUICK_CROWD = 5_000
 _TOGETHER = 64
 
 
 def crowd(directory: Path, *, quick: bool) -> Iterator[Figure]:
     """Let a hundred thousand VMs approve their events."""
     core, load = cores()
-    number = _AT_ONCE if quick else _CROWD
+    number = _QUICK_CROWD if quick else _CROWD
     data = fleets.make_journal(directory / "data", number)
-    restarts = iter(announce_restarts(data, number))
-    seconds = 0.0
+    restarts = announce_restarts(data, number)
     with service.serving(data, core) as ours:
-        while some := list(islice(restarts, _AT_ONCE)):
-            seconds += len(some) / post_approvals(load, ours.port, some)
-    journal = SqliteJournal(data)
-    journal.load()
-    approved = [entry for entry in journal.entries() if any(isinstance(fact, Approved) for fact in entry.facts)]
-    journal.close()
-    if len(approved) != number:
-        raise SystemExit(f"{number - len(approved)} approvals were acknowledged and are not in the journal")
+        rate = Generator(directory).approve(load, ours.port, restarts).rate
+    approved = durable_approvals(data, number)
     own = _own_rate(directory / "own", approved)
     yield Figure(
         name=f"approvals of {number:,} VMs, each durable before its answer",
         asked="at least 0.5 of the journal's own rate",
         limit=0.5,
-        measured=number / seconds / own,
-        detail=f"{number / seconds:,.0f} per second over HTTP; the journal alone appends {own:,.0f} of these entries",
+        measured=rate / own,
+        detail=f"{rate:,.0f} per second over HTTP; the journal alone appends {own:,.0f} of these entries",
     )
 
 

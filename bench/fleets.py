@@ -18,6 +18,7 @@ from uuid import UUID
 from bench.processes import python
 from forewarn.core.facts import AnyFact, Enrolled, Entry, FleetChanged
 from forewarn.core.model import NODE, GroupKind, GroupTerms, Host, InstanceFacts, Vm
+from forewarn.journal.port import Journal
 from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
 
 _BLOCK = 1_000
@@ -108,15 +109,18 @@ def _first_of_each_group(size: int, member: Member) -> Iterator[Vm]:
             yield vm
 
 
+def append_fleet(journal: Journal, size: int, member: Member = mixed) -> None:
+    """Append the entries that make a fleet to an empty journal."""
+    for revision, facts in enumerate(_facts_of_fleet(size, member)):
+        journal.append(revision, [Entry(revision + 1, datetime.now(UTC), f"{revision:032x}", NODE, facts)])
+
+
 def make_journal(directory: Path, size: int, member: Member = mixed) -> Path:
     """Make a data directory whose journal holds the fleet, with a snapshot of it."""
     shutil.rmtree(directory, ignore_errors=True)
     journal = SqliteJournal(directory)
-    revision = journal.load().revision
-    for facts in _facts_of_fleet(size, member):
-        at = datetime.now(UTC)
-        journal.append(revision, [Entry(revision + 1, at, f"{revision:032x}", NODE, facts)])
-        revision += 1
+    journal.load()
+    append_fleet(journal, size, member)
     journal.close()
     subprocess.run(fold_command(directory), check=True, stdout=subprocess.DEVNULL)
     return directory

@@ -36,7 +36,7 @@ _STRIDE = 7_919
 """From one VM that is asked for to the next; a prime, so that they lie everywhere."""
 _ENTRIES, _FACTS = 4, 5
 """Of each life."""
-_DAWN = datetime(2026, 1, 1, tzinfo=UTC)
+_START = datetime(2026, 1, 1, tzinfo=UTC)
 _OPERATOR = Caller(CallerKind.OPERATOR, "bench", "control.sock")
 
 
@@ -109,7 +109,7 @@ def _rows(vms: int) -> Iterator[Row]:
     patterns = _patterns()
     for life in range(vms * _LIVES):
         vm = life % vms
-        at = (_DAWN + timedelta(seconds=life)).isoformat().replace("+00:00", "Z").encode()
+        at = (_START + timedelta(seconds=life)).isoformat().replace("+00:00", "Z").encode()
         names = {
             b"vm": _name(vm).encode(),
             b"host": _host(vm // _PER_HOST).encode(),
@@ -130,8 +130,8 @@ def _patterns() -> list[bytes]:
         group="<vm>",
         resources=("<vm>",),
         status=EventStatus.SCHEDULED,
-        not_before=_DAWN,
-        announced_at=_DAWN,
+        not_before=_START,
+        announced_at=_START,
         operation=Operation.VM_FREEZE,
         description="Host server is undergoing maintenance.",
         duration=5,
@@ -141,17 +141,17 @@ def _patterns() -> list[bytes]:
     by = Caller(CallerKind.VM, "<vm>", "10.0.0.1")
     lives: tuple[tuple[Caller, tuple[AnyFact, ...]], ...] = (
         (_OPERATOR, (Announced(event),)),
-        (by, (Approved(event.id, _DAWN, by), Started(event.id, _DAWN, "approved by <vm>"))),
-        (NODE, (Attempted(event.id, _DAWN),)),
-        (NODE, (Completed(event.id, _DAWN),)),
+        (by, (Approved(event.id, _START, by), Started(event.id, _START, "approved by <vm>"))),
+        (NODE, (Attempted(event.id, _START),)),
+        (NODE, (Completed(event.id, _START),)),
     )
     found = []
     for caller, facts in lives:
-        ((_, _, body),) = pack([Entry(0, _DAWN, "<command>", caller, facts)])
+        ((_, _, body),) = pack([Entry(0, _START, "<command>", caller, facts)])
         body = body.replace(b"%", b"%%").replace(b'"revision":0', b'"revision":%(revision)d')
         for word in ("vm", "host", "event", "command"):
             body = body.replace(f"<{word}>".encode(), f"%({word})b".encode())
-        found.append(body.replace(_DAWN.isoformat().replace("+00:00", "Z").encode(), b"%(at)b"))
+        found.append(body.replace(_START.isoformat().replace("+00:00", "Z").encode(), b"%(at)b"))
     return found
 
 

@@ -27,6 +27,7 @@ from bench.pacer import Pace
 from bench.processes import peak_memory
 from bench.rounds import alternate
 from bench.server import Server
+from bench.slowest_gets import TAIL, tail_beside
 from forewarn.control.bodies import VmOperationBody
 from forewarn.control.client import ControlClient
 from forewarn.fleetfile.diff import FleetDiff
@@ -34,7 +35,6 @@ from forewarn.fleetfile.diff import FleetDiff
 _FLEET = 100_000
 _QUICK_FLEET = 10_000
 _RATE = 1_000
-_TAIL = 0.999
 _LARGE = {10_000: 3, 100_000: 3, 1_000_000: 1}
 """How often a change of so many VMs is applied and taken back."""
 _ASKED: dict[int, tuple[float, float | None]] = {100_000: (50.0, 100.0), 1_000_000: (250.0, None)}
@@ -42,8 +42,6 @@ _ASKED: dict[int, tuple[float, float | None]] = {100_000: (50.0, 100.0), 1_000_0
 _APPROVED = 2.0
 _LONGEST = 900.0
 """Seconds that the largest change may take."""
-_ALLOWED = 20.0
-"""Milliseconds above the p99.9 of undisturbed GETs."""
 
 _DISTURBANCES: dict[str, tuple[Disturb, ...]] = {
     f"{WRITES} writes per second": (write,),
@@ -58,38 +56,24 @@ def latency(directory: Path, *, quick: bool) -> Iterator[Figure]:
     core, load = cores()
     data = fleets.make_journal(directory / "data", _QUICK_FLEET if quick else _FLEET)
     with service.serving(data, core) as ours, staying_on(load):
-        yield from _tails(ours, data, rounds=2 if quick else 10, seconds=2.0 if quick else 3.0)
+        yield from _slowest_gets(ours, data, rounds=2 if quick else 10, seconds=2.0 if quick else 3.0)
         numbers = cycle(number for number in range(3_000, _QUICK_FLEET) if number % 1_000 < 400)  # standalone VMs
         for size, times in {10_000: 1}.items() if quick else _LARGE.items():
             yield from _large_changes(ours, data, size, numbers, times=times)
 
 
-def _tails(ours: Server, data: Path, *, rounds: int, seconds: float) -> Iterator[Figure]:
+def _slowest_gets(ours: Server, data: Path, *, rounds: int, seconds: float) -> Iterator[Figure]:
     _, load = cores()
-    took: dict[str, list[float]] = {"undisturbed": [], **{name: [] for name in _DISTURBANCES}}
+    took: dict[str, list[list[float]]] = {"undisturbed": [], **{name: [] for name in _DISTURBANCES}}
 
     def phase(name: str) -> float:
         with beside(data, *_DISTURBANCES.get(name, ())):
-            millis = pacer.run(load, Pace(ours.port, _RATE, seconds))
-        took[name] += millis
-        return percentile(millis, _TAIL)
+            took[name].append(pacer.run(load, Pace(ours.port, _RATE, seconds)))
+        return percentile(took[name][-1], TAIL)
 
-    tails = alternate({name: partial(phase, name) for name in took}, rounds)
-    quiet = percentile(took["undisturbed"], _TAIL)
+    alternate({name: partial(phase, name) for name in took}, rounds)
     for name in _DISTURBANCES:
-        above = [one - other for one, other in zip(tails[name], tails["undisturbed"], strict=True)]
-        yield Figure(
-            name=f"p99.9 of GETs beside {name}",
-            asked=f"at most {_ALLOWED:.0f} ms above the p99.9 without",
-            limit=_ALLOWED,
-            is_at_least=False,
-            measured=percentile(took[name], _TAIL) - quiet,
-            unit="ms above",
-            spread=spread_of(above),
-            noise=spread_of([tail - median(tails["undisturbed"]) for tail in tails["undisturbed"]]),
-            detail=f"{percentile(took[name], _TAIL):.1f} ms against {quiet:.1f} ms; medians"
-            f" {median(took[name]):.2f} and {median(took['undisturbed']):.2f} ms; longest {max(took[name]):.0f} ms",
-        )
+        yield tail_beside(name, took[name], took["undisturbed"])
 
 
 def _large_changes(ours: Server, data: Path, size: int, numbers: Iterator[int], *, times: int) -> Iterator[Figure]:
@@ -100,7 +84,7 @@ def _large_changes(ours: Server, data: Path, size: int, numbers: Iterator[int], 
     approvals: list[float] = []
     for change in (addition(size), removal(size)) * times:
         millis = pacer.run(load, Pace(ours.port, _RATE, 5.0))
-        quiet.append((percentile(millis, _TAIL), max(millis)))
+        quiet.append((percentile(millis, TAIL), max(millis)))
         over = data.with_name("over")
         over.unlink(missing_ok=True)
         began = perf_counter()
@@ -109,7 +93,7 @@ def _large_changes(ours: Server, data: Path, size: int, numbers: Iterator[int], 
         ):
             millis = pacer.run(load, Pace(ours.port, _RATE, _LONGEST, str(over)))
         took.append(perf_counter() - began)
-        tails.append(percentile(millis, _TAIL))
+        tails.append(percentile(millis, TAIL))
         longest.append(max(millis))
     asked, most = _ASKED.get(size, (None, None))
     without = (

@@ -113,7 +113,8 @@ async def _listen(plan: _Plan) -> list[float]:
     return times
 
 
-def _wait_for_service(data: Path) -> None:
+def wait_for_service(data: Path) -> None:
+    """Return when the control plane answers."""
     until = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -130,7 +131,7 @@ def _wait_for_service(data: Path) -> None:
 def _main() -> None:
     plan = msgspec.json.decode(sys.stdin.buffer.read(), type=_Plan)
     provide_files(Limits(connections=plan.listeners))
-    _wait_for_service(Path(plan.data))
+    wait_for_service(Path(plan.data))
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         print(msgspec.json.encode(runner.run(_listen(plan))).decode())
 

@@ -50,7 +50,7 @@ def machines(directory: Path, *, quick: bool) -> Iterator[Figure]:
 
 def _freezes(site: Site, data: Path, client: ControlClient, *, rounds: int) -> Iterator[Figure]:
     (data / "driver").mkdir(mode=0o700, exist_ok=True)
-    ledger = RecordWatch(data / "driver")
+    records = RecordWatch(data / "driver")
     approver = Approver(site, BRIDGE_ADDRESS)
     called, after_answer, stopped, too_long = [], [], [], []
     with Monitor(site.place(VM, "h1", "kit")) as monitor:
@@ -62,7 +62,7 @@ def _freezes(site: Site, data: Path, client: ControlClient, *, rounds: int) -> I
             time.sleep(_BETWEEN)
             wall_clock = time.time() - time.monotonic()
             sent, answered = approver.approve(event)
-            record = ledger.wait_for_record()
+            record = records.wait_for_record()
             stop, resume = monitor.wait_for("STOP"), monitor.wait_for("RESUME")
             ended(client, event)
             called.append((record - sent) * 1e3)
@@ -71,7 +71,7 @@ def _freezes(site: Site, data: Path, client: ControlClient, *, rounds: int) -> I
             too_long.append((resume - stop - _FROZEN) * 1e3)
     say("")
     approver.close()
-    ledger.close()
+    records.close()
     spread = spread_of(called)
     yield Figure(
         name="an approval is sent, and the driver is called",

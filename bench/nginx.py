@@ -11,6 +11,8 @@ from forewarn.wire import error_responses
 from forewarn.wire.bodies import JSON
 from forewarn.wire.versions import API_VERSIONS, SCHEDULED_EVENTS
 
+EMPTY = "/empty"
+"""A path with no checks, which answers all requests, POST too, with 200 and an empty body."""
 _CONFIG = Template("""\
 daemon off;
 worker_processes 1;
@@ -57,6 +59,7 @@ $versions
             add_header ETag $$etag;
             return 200 '$body';
         }
+        location = $empty { return 200; }
         location / { return 404 '$not_found'; }
     }
 }
@@ -73,6 +76,7 @@ def render_config(prefix: Path, port: int, etags: Mapping[str, str], body: bytes
     return _CONFIG.substitute(
         prefix=prefix,
         port=port,
+        empty=EMPTY,
         etags="\n".join(f"        {address} '{etag}';" for address, etag in etags.items()),
         versions="\n".join(f"        api-version={version.name} 1;" for version in API_VERSIONS),
         content_type=(JSON + "." * stretch)[: len(JSON) + stretch],

@@ -29,6 +29,8 @@ class Pace(msgspec.Struct, frozen=True):
     """At most so long, if it ends with something else."""
     until: str = ""
     """A file; the pace ends when there is one."""
+    begun: str = ""
+    """A file that is made when the pace begins."""
 
 
 def run(core: int, pace: Pace) -> list[float]:
@@ -50,6 +52,8 @@ def keep(pace: Pace) -> list[float]:
         took: list[float] = []
         number, total, began = 0, int(pace.rate * pace.seconds), perf_counter()
         until = Path(pace.until) if pace.until else None
+        if pace.begun:
+            Path(pace.begun).touch()
         while len(took) < total:
             now = perf_counter() - began
             if until and total > number and until.exists():

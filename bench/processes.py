@@ -1,6 +1,7 @@
 """Processes that are pinned to a core, measured through /proc, and ended by their id whatever happens."""
 
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -75,6 +76,20 @@ def with_bytecode(directory: Path) -> dict[str, str]:
     return keeps | {"PYTHONPYCACHEPREFIX": str(directory)}
 
 
+def allow_open_files(number: int) -> int:
+    """Let this process, and what it starts, open so many files; return how many it may, which can be fewer."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= number:
+        return number
+    is_enough = hard == resource.RLIM_INFINITY or hard >= number
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard if is_enough else number))
+    except ValueError:  # only root may raise the hard limit, and not in every container
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        return hard
+    return number
+
+
 def free_port() -> int:
     """Find a port on loopback that nobody uses."""
     with socket.socket() as probe:
@@ -104,6 +119,17 @@ def cpu_seconds(pid: int) -> float:
     own = (int(fields[11]) + int(fields[12])) / _TICK
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()
     return own + sum(cpu_seconds(int(child)) for child in children)
+
+
+def wait_until_idle(pid: int, patience: float = 60.0) -> None:
+    """Return when a process has needed no CPU for a third of a second."""
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        before = cpu_seconds(pid)
+        time.sleep(0.33)
+        if cpu_seconds(pid) == before:
+            return
+    raise SystemExit(f"Process {pid} was still busy after {patience:.0f} s.")
 
 
 class Effort(msgspec.Struct, frozen=True):

@@ -19,6 +19,12 @@ METHODS = {
     "commands": "64 callers, each of which waits for its answer before it gives the next command. Bare SQLite commits"
     " 64 rows at a time on the same disk, of the same sizes, with the same pragmas (WAL, synchronous = FULL), and"
     " does nothing else. The ratio is commands over rows per second.",
+    "approvals": "VMs approve restarts that were announced before, 64 at a time, each on a new connection from its"
+    " own address; `bench/generator.c` makes the load. The version before is the last one before the write path was"
+    " made faster, `BASELINE` in `bench/baseline.py`; it has a copy of the same journal, and both take turns. The"
+    " generator's own ceiling is the same load against nginx, which answers without looking. Afterwards every"
+    " acknowledged approval is looked for in the journals. GETs beside a storm come at a fixed rate, as in the part"
+    " `latency`, for as long as the storm lasts.",
     "fleet-file": "A start loads the journal from its snapshot and begins to answer; each is its own process, and"
     " starts with and without the file take turns. The file did not change since it was applied: it is recognised by"
     " the digest of its bytes, and not parsed.",
@@ -29,9 +35,13 @@ METHODS = {
     " keeps in memory as far as it can, and writes the answer as JSON lines.",
     "listeners": "1,000 connections follow the changes of the control API as server-sent events; the time between the"
     " first and the last of them to read the same change.",
-    "crowd": "Each VM approves its own restart over HTTP, 64 requests under way at a time, each on a connection of"
-    " its own. Afterwards every acknowledged approval is looked for in the journal, and an empty journal is given the"
-    " same entries, 64 at a time, with nothing else to do.",
+    "long-polls": "Scale sets of 100 VMs; every VM waits for a change of its document (`Prefer: wait`) on a"
+    " connection of its own, from its own address. The change is an operation on a host that has one VM of each"
+    " scale set. One process on the other core holds all connections, and the time it takes to read the answers is"
+    " in the figure too.",
+    "crowd": "Each VM approves its own restart over HTTP, 64 requests under way at a time, each on a new connection"
+    " (`bench/generator.c`). Afterwards every acknowledged approval is looked for in the journal, and an empty"
+    " journal is given the same entries, 64 at a time, with nothing else to do.",
     "agent": "`forewarn agent` with five handlers, its socket and its metrics, beside a service that holds its"
     " question for 55 s at a time; all modules compiled, as an installed package has them. An interpreter that waits"
     " for input runs at the same time. For the way to the first handler the event's rule names a `command` that is a"
@@ -43,7 +53,23 @@ METHODS = {
     " kernel tells the bench. Moves are then made by the driver and by plain QMP in turns, to and fro between two"
     " hosts of the same machine: each starts the receiving QEMU, sends the guest's memory, waits until it runs there,"
     " and ends the QEMU that it left.",
+    "workers": "A service with two workers and one of a single process, both on the same core, are asked for the"
+    " empty document in turns, 64 requests under way at a time (wrk); the CPU of all processes of a service counts."
+    " Then 1,000 VMs hold a connection each to the two workers. Memory is the resident set size of a single worker"
+    " and of its leader, with the mixed fleet of the part `memory`.",
+    "cluster": "Two nodes on one PostgreSQL, both on one core. VMs approve at the leader and at the follower in turn."
+    " The CPU of both nodes and of PostgreSQL is divided by the number of approvals; the follower takes in every"
+    " commit in both cases.",
+    "rollouts": "Rollouts are planned, and their next waves chosen and announced, in processes of their own, by the"
+    " processor's time, with 20 VMs on each host and 50 in each group. Then a service with the mixed fleet rolls out"
+    " freezes over all hosts, ten at a time, while VMs ask 1,000 times per second.",
     "simulator": "Whole systems on simulated time, with faults, each exchange checked: the fixed seeds of the tests.",
+    "postgresql": "Debian's PostgreSQL on the same machine. 64 callers give commands to a node, each waits for"
+    " its answer; pgbench inserts rows of the same size with 64 clients on the same server, in turns. The delay to a"
+    " follower counts from the answer of the append until the follower's replica holds it.",
+    "dashboard": "A mixed fleet of 100,000 VMs, a service on one core, and Debian's Chromium on the other, driven by"
+    " Playwright. A view counts from the request of the page until it is drawn; a change from the request of an"
+    " operator until its text is on the page, while 49 other connections follow the changes.",
 }
 
 STANDING = {
@@ -65,16 +91,16 @@ STANDING = {
     " the second half are therefore probably memory outside of Python objects, such as the allocator's"
     " free space and SQLite's own; that was not measured.",
     "latency": "A change of 1,000 VMs or more is decided in a thread and shown at once; its figures count from the"
-    " beginning of the request to its end. Nothing can be recorded while its one row is written, so that other"
-    " commands then wait for the disk: a million VMs are 300 MB.",
+    " beginning of the request to its end. Its entry is stored in parts before it is appended, so that other commands"
+    " are recorded in between.",
 }
 """What is worth knowing of a part, whatever its figures are."""
 
 SHORTFALLS = {
-    "crowd": "An approval is more than its entry: a request is read and answered, the event starts in the same"
-    " commit, its document is rendered anew, an attempt is recorded in a second commit, and the driver is called in a"
-    " thread. Together that is a third of a millisecond of one core, against seven microseconds for appending an"
-    " entry; about a third of it is the node's and the performer's, the rest the connection's.",
+    "crowd": "An approval is more than its entry: a connection is accepted, a request is read and answered, the event"
+    " starts and is attempted in the same commit, its document is rendered anew, and the driver is called, which ends"
+    " in a second entry. By samples, two fifths of the time are the writer's, of which most is deciding; the rest is"
+    " the connection's and the performer's.",
     "commands": "Timed apart, a command took 26 microseconds: 14 to be decided, 8 for its share of the commit, and 4"
     " for the way there and back; bare SQLite took 6 for a row. All 64 callers wait while their commit is under way,"
     " so nothing can be decided meanwhile, and the two add up. The slower the disk, the less it matters: when a bare"

@@ -1,7 +1,7 @@
 """Forewarn under measurement: the service as its users start it, on a journal that already holds a fleet."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,10 +10,18 @@ from bench.server import Server
 
 
 @contextmanager
-def serving(data: Path, core: int, *, rate_limit: float = 0.0, more: Sequence[str] = ()) -> Iterator[Server]:
+def serving(
+    data: Path,
+    core: int,
+    *,
+    rate_limit: float = 0.0,
+    more: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Server]:
     """Run the service for as long as the block lasts.
 
-    Neither rate nor connections are limited unless asked for: nginx is asked for neither.
+    Neither rate nor connections are limited unless asked for: nginx is asked for neither. The environment decides
+    which version of the service runs.
     """
     port = free_port()
     log = data.with_name(f"{data.name}.log")
@@ -27,6 +35,6 @@ def serving(data: Path, core: int, *, rate_limit: float = 0.0, more: Sequence[st
         "--log-level", "warning",
         *more,
     ]  # fmt: skip
-    with running(command, core, log) as process:
+    with running(command, core, log, environment) as process:
         wait_until_listening(port, process, log, 120)
         yield Server("forewarn", port, process.pid)

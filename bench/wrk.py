@@ -17,6 +17,11 @@ class Load(msgspec.Struct, frozen=True):
     failed: int
     seconds: float
 
+    @property
+    def rate(self) -> float:
+        """Requests per second."""
+        return self.requests / self.seconds
+
 
 def run(core: int, port: int, connections: int, seconds: int, *, closing: bool = False) -> Load:
     """Ask for so many seconds over so many connections."""

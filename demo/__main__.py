@@ -1,4 +1,4 @@
-"""``make demo``: real guests are warned, approve, and are rebooted, frozen, moved and evicted, before your eyes.
+"""``make demo``: real guests are warned, approve, and are rebooted, frozen, moved and evicted; hosts are rebooted.
 
     needs ──▶ cloud (network, guests, service) ──▶ play, each claim checked ──▶ all taken away, which is checked too
 

@@ -14,6 +14,7 @@ from demo.service import Service
 from demo.site import Site
 from forewarn.audit.timeline import Timeline
 from forewarn.control.client import ControlClient
+from forewarn.control.rollout_views import RolloutDetail
 
 NAMES = ("web-0", "web-1", "web-2")
 SPOT = "web-1"
@@ -112,7 +113,17 @@ class Cloud:
     def ended(self, event: str) -> Timeline:
         """Wait for the end of an event, and until it is told; return its story."""
         self.wait_for(f"the end of event {event}", lambda: event in self._record.over)
-        return self.client.story(event)
+        return self.client.timeline(event)
+
+    def rolled_out(self, name: str) -> RolloutDetail:
+        """Wait until a rollout has ended or pauses, and until it is told; return how it stands."""
+        self.wait_for(f"the end of rollout {name}", lambda: name in self._record.over)
+        return self.client.rollout(name)
+
+    def reboots(self, host: str) -> list[int]:
+        """Return how many machines each reboot of a host has ended."""
+        told = self.site.directory / host / "reboots"
+        return [int(line) for line in told.read_text(encoding="utf-8").splitlines()] if told.exists() else []
 
     def wait_for(self, what: str, is_so: Callable[[], bool], seconds: float = _PATIENCE) -> None:
         """Wait until something is so; raise Trouble as soon as it can no longer become so, or in the end."""
@@ -147,5 +158,6 @@ class Cloud:
             "incoming": f"unix:{self.site.place('{vm}', '{host}', 'incoming')}",
             "grace": _GRACE,
             "timeout": _PATIENCE,
+            "host_program": str(self.site.reboot),
         }
         return {"driver": "qemu", "hurry": HURRY, "drivers": {"qemu": driver}}

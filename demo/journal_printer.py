@@ -13,6 +13,7 @@ _LOOK_EVERY = 0.2
 _MOST = 100
 """Lines that may be written between two looks."""
 _ENDS = frozenset({"completed", "failed", "canceled"})
+_ROLLOUT_ENDS = frozenset({"rollout-ended", "rollout-paused"})
 
 
 class JournalPrinter:
@@ -22,7 +23,7 @@ class JournalPrinter:
         self.failure: ForewarnError | None = None
         """Why the service could not be asked, if it could not."""
         self.over: set[str] = set()
-        """The events whose end was told."""
+        """The events whose end was told, and the rollouts that have ended or pause."""
         self._data = data
         self._tell = tell
         self._closing = threading.Event()
@@ -49,6 +50,8 @@ class JournalPrinter:
                         self._tell(text)
                     if line.fact in _ENDS:
                         self.over.add(line.event)
+                    elif line.fact in _ROLLOUT_ENDS:
+                        self.over.add(str(line.detail["rollout"]))
 
 
 def describe_line(line: HistoryLine) -> str:
@@ -80,6 +83,8 @@ def describe_line(line: HistoryLine) -> str:
             return f"group {line.group} listens: notices are on"
         case "observed":
             return f"{line.vms[0]} was seen{_after_colon(line.detail.get('what'))}"
+        case fact if fact.startswith("rollout-"):
+            return str(line.detail["said"])
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The story of the demo: five things happen to real guests, and each claim about them is checked as it is made."""
+"""The story of the demo: six things happen to real guests, and each claim about them is checked as it is made."""
 
 import time
 from collections.abc import Callable
@@ -7,9 +7,11 @@ from typing import NamedTuple, Protocol
 
 from demo.cloud import SPOT, Cloud
 from demo.guest_observer import HOSTS, GuestObservations
+from demo.pings import Pings
 from forewarn.audit.timeline import Timeline
-from forewarn.control.bodies import HostOperationBody, VmOperationBody
+from forewarn.control.bodies import HostOperationBody, RolloutBody, RolloutTermsBody, VmOperationBody
 from forewarn.control.views import AnnouncementView
+from forewarn.core.rollouts.model import RolloutOperation
 
 FREEZE = 5
 """Seconds that one guest is frozen."""
@@ -18,6 +20,8 @@ MAINTENANCE = 3
 _SHORT = 0.5
 _LONG = 5.0
 """Seconds by which a measured time may be below and above what was announced, on a machine that does much else."""
+_SILENCE = 10.0
+"""Seconds for which a guest that moves may not answer, on such a machine."""
 
 
 class ClaimFailed(Exception):
@@ -48,24 +52,27 @@ class Scene(NamedTuple):
 class DemoRun:
     """The scenes, in order, in one cloud."""
 
-    def __init__(self, cloud: Cloud, teller: SceneView) -> None:
+    def __init__(self, cloud: Cloud, narrator: SceneView) -> None:
         self.claims = 0
         self._cloud = cloud
-        self._teller = teller
+        self._narrator = narrator
         self._scenes = (
             Scene("Restart web-0", "It reads of it, says that it is ready, and is rebooted.", self._restart),
             Scene(f"Freeze web-1 for {FREEZE} s", "It stands still, and its clock will show it.", self._freeze),
             Scene("Redeploy web-2", "It moves to another host while it runs.", self._move),
             Scene("Maintain both hosts", f"Each guest stands still for {MAINTENANCE} s, in turn.", self._maintain),
             Scene(f"Evict {SPOT}", "It approves nothing any more; its notice passes.", self._evict),
+            Scene(
+                "Reboot both hosts", "A rollout empties each in turn; its guests move, and run on.", self._roll_out
+            ),
         )
 
     def go(self) -> None:
         """Play all of it; raise Broken at the first claim that does not hold."""
         for number, scene in enumerate(self._scenes, start=1):
-            self._teller.begin_scene(number, len(self._scenes), scene.title, scene.text)
+            self._narrator.begin_scene(number, len(self._scenes), scene.title, scene.text)
             scene.play()
-            self._teller.pause()
+            self._narrator.pause()
 
     def _restart(self) -> None:
         guest = self._cloud.guest("web-0")
@@ -147,6 +154,37 @@ class DemoRun:
         self._settle(*others)
         self._claim_boots_stayed(others, before)
 
+    def _roll_out(self) -> None:
+        cloud = self._cloud
+        guests = [guest for guest in cloud.guests if guest.name != SPOT]
+        before = {guest.name: guest.boot for guest in guests}
+        earlier = self._announced()
+        self._settle(*guests)
+        with Pings(cloud.site, guests) as pings:
+            terms = RolloutTermsBody(operation=RolloutOperation.COMMAND, all_hosts=True, command="reboot")
+            cloud.client.start_rollout(RolloutBody(name="kernel", terms=terms))
+            rollout = cloud.rolled_out("kernel")
+            self._settle(*guests)
+        self._claim(
+            f"all {rollout.hosts} hosts are done, one after the other",
+            rollout.state == "completed" and rollout.done == rollout.hosts == len(HOSTS) == rollout.wave,
+            f"the rollout is {rollout.state} with {rollout.done} of {rollout.hosts} hosts done: {rollout.reason}",
+        )
+        moves = [self._completed(event) for event in sorted(self._announced() - earlier)]
+        self._claim(
+            f"{len(moves)} moves, and each guest approved its own",
+            len(moves) > len(HOSTS) and all(_is_approved(story) for story in moves),
+            f"of {len(moves)} moves, {sum(map(_is_approved, moves))} were approved by their guests",
+        )
+        for host in HOSTS:
+            self._claim_rebooted(host)
+        for guest in guests:
+            self._claim_reachable(guest, pings.silence(guest.name))
+        self._claim_boots_stayed(guests, before)
+
+    def _announced(self) -> set[str]:
+        return {line.event for line in self._cloud.client.history() if line.fact == "announced"}
+
     def _operate(self, vm: str, operation: str, duration: int | None = None) -> AnnouncementView:
         body = VmOperationBody(operation=operation, duration=duration)
         (announced,) = self._cloud.client.operate_vm(vm, body).announcements
@@ -196,6 +234,21 @@ class DemoRun:
                 f"the clock of {guest.name} shows a gap of {gap:.1f} s, where {seconds} s were announced",
             )
 
+    def _claim_rebooted(self, host: str) -> None:
+        ended = self._cloud.reboots(host)
+        self._claim(
+            f"{host} was rebooted once, and no guest was on it",
+            ended == [0],
+            f"{host} was rebooted {len(ended)} times, with {sum(ended)} guests on it",
+        )
+
+    def _claim_reachable(self, guest: GuestObservations, silence: float) -> None:
+        self._claim(
+            f"{guest.name} answered pings all the time, after {silence:.1f} s at the latest",
+            silence < _SILENCE,
+            f"{guest.name} did not answer pings for {silence:.1f} s",
+        )
+
     def _claim_boots_stayed(self, guests: list[GuestObservations], before: dict[str, str]) -> None:
         changed = [guest for guest in guests if guest.boot != before[guest.name]]
         kept = ", ".join(f"{guest.name} {_short(guest.boot)}" for guest in guests)
@@ -207,9 +260,15 @@ class DemoRun:
 
     def _claim(self, text: str, holds: bool = True, otherwise: str = "") -> None:  # noqa: FBT001, FBT002 a sentence
         self.claims += holds
-        self._teller.tell_claim(text if holds else otherwise, holds=holds)
+        self._narrator.tell_claim(text if holds else otherwise, holds=holds)
         if not holds:
             raise ClaimFailed(otherwise)
+
+
+def _is_approved(story: Timeline) -> bool:
+    """Tell whether the guest of an event approved it, and that began it."""
+    began = next(step.detail for step in story.steps if step.what == "Started")
+    return began == f"approved by {story.resources[0]}"
 
 
 def _last(story: Timeline) -> str:

@@ -75,6 +75,6 @@ def wait_for(what: str, is_so: Callable[[], bool], seconds: float = _PATIENCE) -
 
 def ended(client: ControlClient, event: str) -> str:
     """Wait for the end of an event; return how it ended, and what was said then."""
-    wait_for(f"the end of event {event}", lambda: client.story(event).status in _ENDED)
-    story = client.story(event)
+    wait_for(f"the end of event {event}", lambda: client.timeline(event).status in _ENDED)
+    story = client.timeline(event)
     return f"{story.status}: {story.steps[-1].detail}"

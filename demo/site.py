@@ -36,6 +36,8 @@ class Site:
         self.directory = directory
         self.start = directory / "start.sh"
         """Starts a machine: ``start.sh VM HOST [INCOMING]``."""
+        self.reboot = directory / "reboot.sh"
+        """Reboots a host: ``reboot.sh HOST COMMAND``."""
         self._is_first = bool(name)
         """Whether the machine had no namespace before; of a site that was left behind, nobody knows."""
 
@@ -122,7 +124,8 @@ class Site:
         }
         words = "".join(f"{key}={value}\n" for key, value in made_of.items())
         (self.directory / "site").write_text(words, encoding="utf-8")
-        shutil.copy(Path(__file__).with_name("start.sh"), self.start)
+        for script in (self.start, self.reboot):
+            shutil.copy(Path(__file__).with_name(script.name), script)
         self._is_first = not _NAMESPACES.exists()
         subprocess.run(["ip", "netns", "add", self.name], check=True, capture_output=True)
         self.run("ip", "link", "set", "lo", "up")

@@ -93,6 +93,7 @@ class View:
             "Three guests are yours, until Ctrl-C. In another terminal, as root:",
             f"  export FOREWARN_DATA={data}",
             f"  {command} vm restart web-0",
+            f"  {command} rollout start kernel --command reboot --all",
             f"  {command} event show last",
         )
         self._print(Text("\n".join(lines)))

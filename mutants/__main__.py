@@ -1,19 +1,20 @@
 """``python -m mutants``: judge a sample of mutations, print a line for each that survived, and the totals."""
 
 import argparse
-import random
 import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from mutants import accepted
 from mutants.mutations import Mutation, mutations_of
 from mutants.session import NOT_RUN, ROOT, Finding, Verdict, judge
 
-PATTERNS = ("src/forewarn/core/*.py", "src/forewarn/wire/*.py")
+PATTERNS = ("src/forewarn/core/**/*.py", "src/forewarn/wire/**/*.py")
+Key = tuple[str, str, str, str]
 FOUND = (Verdict.KILLED, Verdict.TOO_LONG)
 
 
@@ -24,31 +25,42 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="which sample")
     parser.add_argument("--files", default=" ".join(PATTERNS), help="patterns of source files, separated by spaces")
     parser.add_argument("--again", type=Path, help="judge only what survived according to this report of a run")
+    parser.add_argument("--record", type=Path, help="append every finding to this file; leave out what is in it")
+    parser.add_argument("--jobs", type=int, default=1, help="how many processes judge at a time")
     parser.add_argument("--tests", default="", help="test files and folders; all fast ones if empty")
-    parser.add_argument(
-        "--budget", type=float, default=10.0, help="seconds for tests of other packages, per mutation"
-    )
+    parser.add_argument("--budget", type=float, default=10.0, help="seconds of tests, per mutation")
     parser.add_argument("--verbose", action="store_true", help="name the test that found each mutation")
     options = parser.parse_args(arguments)
 
     known = {each.key for each in accepted.parse(accepted.FILE.read_text(encoding="utf-8"))}
-    every = [each for each in find_mutations(options.files.split()) if each.key not in known]
+    every = find_mutations(options.files.split())
     if options.again:
-        every = [each for each in every if each.key in survivors(options.again.read_text(encoding="utf-8"))]
+        report = findings(options.again.read_text(encoding="utf-8"))
+        survivors = {each.key for each in report if not each.reason.startswith(FOUND)}
+        every = [each for each in every if each.key in survivors]
         options.sample = 0
-    chosen = random.Random(options.seed).sample(every, min(options.sample or len(every), len(every)))  # noqa: S311
-    print(f"{len(chosen)} of {len(every)} mutations; {len(known)} are accepted", flush=True)
+    sampled = sample(every, options.seed, options.sample or len(every))
+    chosen = [each for each in sampled if each.key not in known]
+    print(f"{len(sampled)} of {len(every)} mutations; {len(sampled) - len(chosen)} of them are accepted", flush=True)
+    if options.record and options.record.exists():
+        judged = Counter(each.key for each in findings(options.record.read_text(encoding="utf-8")))
+        chosen = [each for each in chosen if not is_counted(judged, each.key)]
+        print(f"{len(chosen)} of them are not judged yet", flush=True)
 
     tests = options.tests.split() or [
         str(each.relative_to(ROOT))
         for each in sorted((ROOT / "tests").iterdir())
-        if each.is_dir() and each.name not in (*NOT_RUN, "__pycache__", "scenarios")
+        if (each.is_dir() and each.name not in (*NOT_RUN, "__pycache__", "scenarios"))
+        or (ROOT / "src" / "forewarn" / each.name.removeprefix("test_")).is_file()
     ]
     began, totals = time.monotonic(), Counter[Verdict]()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        for finding in judge(chosen, tests, options.budget):
+        for finding in judge(chosen, tests, options.budget, options.jobs):
             totals[finding.verdict] += 1
+            if options.record:
+                with options.record.open("a", encoding="utf-8") as file:
+                    print(describe(finding), file=file)
             if options.verbose or finding.verdict not in FOUND:
                 print(describe(finding), flush=True)
             if not sum(totals.values()) % 20:
@@ -61,10 +73,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(sum(totals[each] for each in FOUND) < len(chosen))
 
 
-def survivors(report: str) -> set[tuple[str, str, str, str]]:
-    """Return the keys of the mutations in a report; its other lines are passed over."""
+def sample(mutations: Sequence[Mutation], seed: int, count: int) -> list[Mutation]:
+    """Return as many mutations as asked, chosen by the seed; a change of the code moves none of the others."""
+    return sorted(mutations, key=lambda each: sha256(f"{seed}/{each.key}".encode()).digest())[:count]
+
+
+def findings(report: str) -> list[accepted.Accepted]:
+    """Return the findings in a report, with the verdict as the reason; its other lines are passed over."""
     blocks = [block for block in report.split("\n\n") if "\n- " in block]
-    return {each.key for block in blocks for each in accepted.parse("\n".join(block.strip().splitlines()[-4:]))}
+    return [each for block in blocks for each in accepted.parse("\n".join(block.strip().splitlines()[-4:]))]
+
+
+def is_counted(counts: Counter[Key], key: Key) -> bool:
+    """Take one away from the count of a key: the same text can stand in a function more than once."""
+    counts[key] -= 1
+    return counts[key] >= 0
 
 
 def find_mutations(patterns: Sequence[str]) -> list[Mutation]:
@@ -80,7 +103,7 @@ def find_mutations(patterns: Sequence[str]) -> list[Mutation]:
 def describe(finding: Finding) -> str:
     """Return a finding in the form of the accepted list, with the verdict as its last line."""
     mutation = finding.mutation
-    verdict = f"{finding.verdict}{f' by {finding.test}' if finding.test else ''} (line {mutation.line})"
+    verdict = f"{finding.verdict}{f' by {finding.test}' if finding.test else ''} (line {mutation.lines.start})"
     return f"{mutation.file} {mutation.function}\n- {mutation.before}\n+ {mutation.after}\n{verdict}\n"
 
 

@@ -84,9 +84,12 @@ class Mutation:
     file: str
     function: str
     """The qualified name of the outermost function that is changed; empty for code that runs during import."""
-    line: int
+    lines: range
+    """The lines of the statement, or of the head of the compound one, that is changed."""
     before: str
     after: str
+    is_called_during_import: bool
+    """The top level of the module calls the function, so that what it returned is there before any test."""
     _tree: ast.Module = field(repr=False, compare=False)
     _edits: tuple[_Edit, ...] = field(repr=False, compare=False)
 
@@ -113,6 +116,16 @@ def mutations_of(file: str, source: str) -> list[Mutation]:
     return finder.found
 
 
+def _called_during_import(node: ast.AST) -> Iterator[str]:
+    """Yield the names that are called where no function is entered."""
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Call(func=ast.Name(id=name)):
+                yield name
+        if not isinstance(child, _Functions | ast.Lambda):
+            yield from _called_during_import(child)
+
+
 class _Finder:
     """Walks through a module and notes what can be changed."""
 
@@ -122,6 +135,7 @@ class _Finder:
         self._tree = tree
         self._slots: dict[ast.AST, tuple[ast.AST, str, int | None]] = {}
         self._returns: list[str] = []
+        self._called = frozenset(_called_during_import(tree))
 
     def visit_all(self, node: ast.AST, scope: str, *, in_function: bool) -> None:
         for name, value in ast.iter_fields(node):
@@ -152,9 +166,11 @@ class _Finder:
 
     def _visit_function(self, node: _Functions, scope: str, inner: str, *, in_function: bool) -> None:
         """Visit defaults and decorators as part of what surrounds the function, the body as its own."""
-        for part in (node.args, *node.decorator_list):
-            self._slots[part] = (node, "args", None)
-            self._visit(part, scope, in_function=in_function)
+        self._slots[node.args] = (node, "args", None)
+        self._visit(node.args, scope, in_function=in_function)
+        for index, decorator in enumerate(node.decorator_list):
+            self._slots[decorator] = (node, "decorator_list", index)
+            self._visit(decorator, scope, in_function=in_function)
         for index, child in enumerate(node.body):
             self._slots[child] = (node, "body", index)
             self._visit(child, inner, in_function=True)
@@ -272,10 +288,17 @@ class _Finder:
         if len(before) > LONGEST_TEXT and edits[0].new is _ABSENT:
             removed = (getattr(each.node, each.name)[each.index or 0] for each in edits)
             before, after = ": ".join(_text(each) if each else "**" for each in removed), "(left out)"
-        line = next(
-            (each.lineno for each in ast.walk(node) if isinstance(each, ast.expr | ast.stmt | ast.pattern)), 0
-        )
-        self.found.append(Mutation(self._file, function, line, before, after, self._tree, edits))
+        called = function in self._called
+        self.found.append(Mutation(self._file, function, self._lines(node), before, after, called, self._tree, edits))
+
+    def _lines(self, node: ast.AST) -> range:
+        while not isinstance(node, ast.stmt | ast.match_case):
+            node = self._slots[node][0]
+        first = node.pattern.lineno if isinstance(node, ast.match_case) else node.lineno
+        match getattr(node, "body", None):
+            case [ast.stmt(lineno=inner), *_]:
+                return range(first, max(inner, first + 1))
+        return range(first, (getattr(node, "end_lineno", None) or first) + 1)
 
     def _shown(self, node: ast.AST) -> ast.AST:
         """Return the largest part of the statement around a node that still fits in a line of a report."""
@@ -321,6 +344,8 @@ def _is_skipped(node: ast.AST) -> bool:
         case ast.Assign(targets=[ast.Name(id="__all__" | "__slots__")]):
             return True
         case ast.Expr(value=ast.Constant()):
+            return True
+        case ast.match_case(body=[ast.Expr(value=ast.Call(func=ast.Name(id="assert_never")))]):
             return True
         case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(value=ast.Name(id=name)))):
             return name in _SKIPPED_CALLS

@@ -1,13 +1,17 @@
-"""Which functions of the product each test calls, and how long it takes: measured once, by a profile function."""
+"""Which lines of the product each test runs, and its time on the processor: measured once, by a trace function."""
 
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
+from typing import Any
 
 import pytest
+
+_Follow = Callable[[FrameType, str, Any], Any]
 
 
 @dataclass
@@ -15,9 +19,13 @@ class Trace:
     """What is known of one test."""
 
     seconds: float = 0.0
-    calls: set[tuple[str, str]] = field(default_factory=set)
-    """File and qualified name of every outermost function that was called."""
+    lines: dict[str, int] = field(default_factory=dict)
+    """By file, with bit n for line n: the lines that were run."""
     has_failed: bool = False
+
+    def has_run(self, file: str, lines: range) -> bool:
+        """Say whether the test ran any of these lines."""
+        return bool(self.lines.get(file, 0) >> lines.start & (1 << len(lines)) - 1)
 
 
 class Tracer:
@@ -26,26 +34,48 @@ class Tracer:
     def __init__(self, source: Path) -> None:
         self.traces: dict[str, Trace] = {}
         self._source = f"{source}/"
-        self._now = Trace()
+        self._seen: dict[CodeType, tuple[set[int], _Follow]] = {}
+        self._lengths: dict[CodeType, int] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> object:
-        self._now = self.traces[item.nodeid] = Trace()
-        began = time.perf_counter()
-        threading.setprofile(self._see)
-        sys.setprofile(self._see)
+        trace = self.traces[item.nodeid] = Trace()
+        self._seen = {}
+        began = time.process_time()
+        threading.settrace(self._see)
+        sys.settrace(self._see)
         try:
             return (yield)
         finally:
-            sys.setprofile(None)
-            threading.setprofile(None)
-            self._now.seconds = time.perf_counter() - began
+            sys.settrace(None)
+            threading.settrace(None)
+            trace.seconds = time.process_time() - began
+            for code, (lines, _) in list(self._seen.items()):
+                mask = trace.lines.get(code.co_filename, 0)
+                for line in list(lines):
+                    mask |= 1 << line
+                trace.lines[code.co_filename] = mask
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self._now.has_failed = True
+            self.traces[report.nodeid].has_failed = True
 
-    def _see(self, frame: FrameType, event: str, _: object) -> None:
+    def _see(self, frame: FrameType, _event: str, _: object) -> _Follow | None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(self._source):
-            self._now.calls.add((code.co_filename, code.co_qualname.split(".<locals>")[0]))
+        if code not in self._seen:
+            if not code.co_filename.startswith(self._source):
+                return None
+            self._seen[code] = self._begin(code)
+        seen, follow = self._seen[code]
+        return follow if len(seen) < self._lengths[code] else None
+
+    def _begin(self, code: CodeType) -> tuple[set[int], _Follow]:
+        seen = {code.co_firstlineno}
+        if code not in self._lengths:
+            self._lengths[code] = len({line for *_, line in code.co_lines() if line} | seen)
+
+        def follow(frame: FrameType, _event: str, _: object) -> _Follow:
+            seen.add(frame.f_lineno)
+            return follow
+
+        return seen, follow

@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{'':24}{finding.detail or finding.fault.promise}", flush=True)
     counts = ", ".join(f"{verdict}: {totals[verdict]}" for verdict in Verdict if totals[verdict])
     print(f"{len(chosen)} faults in {time.monotonic() - began:.0f} s: {counts}")
-    return int(totals[Verdict.SURVIVED] + totals[Verdict.TOO_LONG] > 0)
+    return int(totals[Verdict.FOUND] < len(chosen))
 
 
 if __name__ == "__main__":

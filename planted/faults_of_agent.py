@@ -3,6 +3,7 @@
 from planted.fault import Fault
 
 _REACTION = "tests/agent/decision/test_reaction.py"
+_CALLS = "tests/agent/decision/test_handler_calls.py"
 _INVARIANTS = "tests/agent/test_invariants.py"
 _ONCE = "A handler that has succeeded is not run again for that event."
 _UNDONE = "No event is forgotten before its handlers are undone."
@@ -45,42 +46,42 @@ FAULTS = (
     Fault(
         name="A call that was cut off is repeated although its handler does not repeat",
         promise="The agent calls a handler that repeats again, and asks any other for the result.",
-        file="src/forewarn/agent/decision/reaction.py",
+        file="src/forewarn/agent/decision/handler_calls.py",
         old="        elif not traits.repeats and (call.is_unclear if call else",
         new="        elif traits.repeats and (call.is_unclear if call else",
-        found_by=(_REACTION, "tests/agent/test_cycle.py"),
+        found_by=(_CALLS, "tests/agent/test_cycle.py"),
     ),
     Fault(
         name="A shared handler is undone while another event needs it",
         promise=_SHARED,
-        file="src/forewarn/agent/decision/reaction.py",
+        file="src/forewarn/agent/decision/handler_calls.py",
         old="        if call is None and traits.shared and (other :=",
         new="        if direction is Direction.DO and call is None and traits.shared and (other :=",
-        found_by=(_REACTION, _INVARIANTS),
+        found_by=(_CALLS, _INVARIANTS),
     ),
     Fault(
         name="An undo that failed is repeated while another event needs the handler",
         promise=_SHARED,
-        file="src/forewarn/agent/decision/reaction.py",
+        file="src/forewarn/agent/decision/handler_calls.py",
         old="        self.depends_on_others = True\n        return True",
         new="        self.depends_on_others = True\n        return False",
-        found_by=(_REACTION, _INVARIANTS),
+        found_by=(_CALLS, _INVARIANTS),
     ),
     Fault(
         name="An event is forgotten before its last handler is undone",
         promise=_UNDONE,
         file="src/forewarn/agent/decision/reaction.py",
-        old="            if step.do is None or _is_over(step.undo, terms or HandlerTerms()):\n",
+        old="            if step.do is None or is_over(step.undo, terms or HandlerTerms()):\n",
         new="            if step.do is None or step.undo is not None:\n",
         found_by=(_REACTION, _INVARIANTS),
     ),
     Fault(
         name="Two calls of a handler are under way",
         promise="No handler has two calls under way.",
-        file="src/forewarn/agent/decision/reaction.py",
+        file="src/forewarn/agent/decision/handler_calls.py",
         old="        if name in self.busy:\n            self.waits_for.add(name)\n            return",
         new="        if name in self.busy and known.steps:\n            self.waits_for.add(name)\n            return",
-        found_by=(_REACTION, _INVARIANTS),
+        found_by=(_CALLS, _INVARIANTS),
     ),
     Fault(
         name="A handler that succeeded is called again when the event is postponed",
@@ -127,8 +128,8 @@ FAULTS = (
         name="A client is told that an event was canceled that had its impact",
         promise="No event that had its impact is reported canceled.",
         file="src/forewarn/client/changes.py",
-        old="nobody_started = all_was_read and 1 <= rise <= len(gone) + len(others)",
-        new="nobody_started = all_was_read and 1 <= rise <= len(gone) + len(others) + 1",
+        old="none_started = all_was_read and 1 <= rise <= len(gone) + len(others)",
+        new="none_started = all_was_read and 1 <= rise <= len(gone) + len(others) + 1",
         found_by=("tests/client/test_changes.py",),
     ),
 )

@@ -1,6 +1,6 @@
 """Faults of the control plane: access, idempotency, secrets, reloads."""
 
-from planted.fault import Fault
+from planted.fault import SIMULATOR, Fault
 
 _TENANTS = "No tenant learns of another."
 _KEY = "A key belongs to one principal; a repetition is carried out once."
@@ -102,5 +102,29 @@ FAULTS = (
         new="        self._assembly.reconfigure(settings)\n"
         "        if settings.fleet:\n            await self._assembly.apply_fleet_file",
         found_by=("tests/test_reloading.py",),
+    ),
+    Fault(
+        name="A dry run is carried out",
+        promise="A dry run changes nothing.",
+        file="src/forewarn/control/server/operations.py",
+        old="            return self._preview(command)\n",
+        new="            await self._node.submit(command)\n            return views.CommandResult(dry_run=True)\n",
+        found_by=("tests/control/api/test_bulk.py", SIMULATOR),
+    ),
+    Fault(
+        name="A bulk operation of an owner reaches VMs of other groups",
+        promise=_TENANTS,
+        file="src/forewarn/control/api/selection.py",
+        old="        return vm is not None and principal.sees(vm.group) and selector.matches(context.fleet, vm)\n",
+        new="        return vm is not None and selector.matches(context.fleet, vm)\n",
+        found_by=("tests/control/api/test_bulk.py",),
+    ),
+    Fault(
+        name="The old secret of a token stays valid after its overlap",
+        promise="A secret that was rotated away is refused after the overlap.",
+        file="src/forewarn/control/server/authentication.py",
+        old=" or token.previous_until <= self._now():\n",
+        new=":\n",
+        found_by=("tests/control/server/test_authentication.py",),
     ),
 )

@@ -1,6 +1,6 @@
 """Faults of the rules: statuses, turns, approval, notice, hosts, incarnations."""
 
-from planted.fault import Fault
+from planted.fault import SIMULATOR, Fault
 
 _TRANSCRIPTS = "tests/core/test_scenarios.py"
 _INVARIANTS = "tests/core/test_invariants.py"
@@ -21,16 +21,16 @@ FAULTS = (
         name="An event that is brought forward does not change the incarnation",
         promise=_INCARNATION,
         file="src/forewarn/core/lifecycle.py",
-        old="VISIBLE = (*LEADS_TO, Postponed, BroughtForward)",
-        new="VISIBLE = (*LEADS_TO, Postponed)",
+        old="VISIBLE = frozenset((*LEADS_TO, Postponed, BroughtForward))",
+        new="VISIBLE = frozenset((*LEADS_TO, Postponed))",
         found_by=("tests/core/test_lifecycle.py",),
     ),
     Fault(
         name="A postponement does not change the incarnation",
         promise=_INCARNATION,
         file="src/forewarn/core/lifecycle.py",
-        old="VISIBLE = (*LEADS_TO, Postponed, BroughtForward)",
-        new="VISIBLE = (*LEADS_TO, BroughtForward)",
+        old="VISIBLE = frozenset((*LEADS_TO, Postponed, BroughtForward))",
+        new="VISIBLE = frozenset((*LEADS_TO, BroughtForward))",
         found_by=("tests/core/test_lifecycle.py",),
     ),
     Fault(
@@ -102,8 +102,8 @@ FAULTS = (
         name="Quiet hours hold nothing back",
         promise="Platform maintenance does not start in the quiet hours of its group.",
         file="src/forewarn/core/turns.py",
-        old="        if quiet_until and takes_turns(event):\n",
-        new="        if quiet_until and event.fault_domain is None and takes_turns(event):\n",
+        old="        if held_until:\n",
+        new="        if held_until and event.fault_domain is None:\n",
         found_by=(_TRANSCRIPTS,),
     ),
     Fault(
@@ -134,8 +134,8 @@ FAULTS = (
         name="One approval is enough for a quorum",
         promise=_NOT_EARLY,
         file="src/forewarn/core/approval.py",
-        old="return bool(event.approvals) and len(event.approvals) >= needed",
-        new="return bool(event.approvals)",
+        old="return len(event.approvals) >= needed",
+        new="return True",
         found_by=(_TRANSCRIPTS,),
     ),
     Fault(
@@ -151,7 +151,7 @@ FAULTS = (
         promise="An eviction or a deletion cannot be postponed.",
         file="src/forewarn/core/approval.py",
         old="    if EVENT_TYPES[event.type].ends_vm:\n",
-        new="    if not EVENT_TYPES[event.type].ends_vm and wish.seconds < 0:\n",
+        new="    if not EVENT_TYPES[event.type].ends_vm and postponement.seconds < 0:\n",
         found_by=("tests/core/test_approval.py", _TRANSCRIPTS),
     ),
     Fault(
@@ -174,8 +174,8 @@ FAULTS = (
         name="A VM is deleted twice at the same time",
         promise="A VM has one unfinished event of a user operation.",
         file="src/forewarn/core/operations.py",
-        old="if announcement.source is not EventSource.USER and not EVENT_TYPES[announcement.type].ends_vm:",
-        new="if announcement.source is not EventSource.USER or EVENT_TYPES[announcement.type].ends_vm:",
+        old="if announcement.source is not _USER and not EVENT_TYPES[announcement.type].ends_vm:",
+        new="if announcement.source is not _USER or EVENT_TYPES[announcement.type].ends_vm:",
         found_by=(_TRANSCRIPTS,),
     ),
     Fault(
@@ -238,8 +238,8 @@ FAULTS = (
         name="A drain plans VMs onto a cordoned host",
         promise="Nothing is sent to a cordoned host.",
         file="src/forewarn/core/placement.py",
-        old="if name != host and name not in fleet.cordoned and",
-        new="if name != host and",
+        old="{host, *besides, *fleet.cordoned, *in_waves(fleet)}",
+        new="{host, *besides, *in_waves(fleet)}",
         found_by=("tests/core/test_placement.py", _TRANSCRIPTS),
     ),
     Fault(
@@ -305,5 +305,21 @@ FAULTS = (
         old="asked_at = max(at, group.asked_at) if group.asked_at and group.asked_at <= now else at",
         new="asked_at = at",
         found_by=("tests/core/test_enrolment.py", _TRANSCRIPTS),
+    ),
+    Fault(
+        name="The events of a bulk operation share one id",
+        promise="One event has one id for life.",
+        file="src/forewarn/core/decide.py",
+        old='        id_ = operations.derive_id(bulk.id, number).replace("-", "")\n',
+        new='        id_ = operations.derive_id(bulk.id, number * 0).replace("-", "")\n',
+        found_by=("tests/core/test_bulk.py", SIMULATOR),
+    ),
+    Fault(
+        name="A label that is set takes the others away",
+        promise="Labels that are not named stay.",
+        file="src/forewarn/core/declared_keys.py",
+        old="for key, value in {**labels, **changed}.items() if value is not None}",
+        new="for key, value in changed.items() if value is not None}",
+        found_by=("tests/core/test_labels.py",),
     ),
 )

@@ -80,8 +80,8 @@ FAULTS = (
         name="A file places a new VM on a failed host",
         promise="Nothing is moved to a failed host, and no VM can be added there.",
         file="src/forewarn/core/proposal.py",
-        old="if is_placed and fleet.state_of(vm.standing_on) is HostState.FAILED and",
-        new="if old and is_placed and fleet.state_of(vm.standing_on) is HostState.FAILED and",
+        old="if is_placed and fleet.state_of(vm.standing_on) is HostState.FAILED:",
+        new="if old and is_placed and fleet.state_of(vm.standing_on) is HostState.FAILED:",
         found_by=(_TRANSCRIPTS, _INVARIANTS),
     ),
 )

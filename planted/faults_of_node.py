@@ -4,6 +4,7 @@ from planted.fault import Fault
 
 _WRITER = "tests/node/test_writer.py"
 _PERFORMER = "tests/node/test_performer.py"
+_TERMS = "tests/node/test_terms.py"
 _ONCE = "No impact is knowingly carried out twice."
 _DURABLE = "No reply, document, driver call or notification precedes the durable fact."
 _REPLY = "The callers learn the result: done, nothing was changed, or unknown."
@@ -21,8 +22,8 @@ FAULTS = (
         name="The driver is called again after a crash without being asked first",
         promise=_ONCE,
         file="src/forewarn/node/performer.py",
-        old="if begun and begun.attempts:",
-        new="if begun and begun.attempts > 1:",
+        old="if begun and begun.attempts and not is_attempted:",
+        new="if begun and begun.attempts > 1 and not is_attempted:",
         found_by=(_PERFORMER,),
     ),
     Fault(
@@ -41,6 +42,62 @@ FAULTS = (
         old="if (now := self._event(event.id)) and now.attempts > event.attempts:",
         new="if (now := self._event(event.id)) and now.attempts > event.attempts + 1:",
         found_by=(_PERFORMER,),
+    ),
+    Fault(
+        name="The driver is called for an event that another leader attempted, although it does not fence terms",
+        promise=_ONCE,
+        file="src/forewarn/node/performer.py",
+        old="if self._fences_terms or self._is_own(event.attempt_term, event.attempt_node):",
+        new="if self._fences_terms or event.attempt_term <= self._term:",
+        found_by=(_TERMS,),
+    ),
+    Fault(
+        name="An attempt is recorded without its term",
+        promise=_ONCE,
+        file="src/forewarn/node/performer.py",
+        old="event=event.id, term=self._term, node=self._node.name)",
+        new="event=event.id, node=self._node.name)",
+        found_by=(_TERMS,),
+    ),
+    Fault(
+        name="An attempt that is recorded with the start has no term",
+        promise=_ONCE,
+        file="src/forewarn/core/decide.py",
+        old="lifecycle.attempt(fleet.events[id_], now, term, node)",
+        new="lifecycle.attempt(fleet.events[id_], now)",
+        found_by=(_TERMS,),
+    ),
+    Fault(
+        name="A leader takes another leader's attempt for its own",
+        promise=_ONCE,
+        file="src/forewarn/node/performer.py",
+        old="return self._is_own(now.attempt_term, now.attempt_node)",
+        new="return True",
+        found_by=(_TERMS,),
+    ),
+    Fault(
+        name="A call that was begun in an earlier term is made in a later one",
+        promise=_ONCE,
+        file="src/forewarn/node/leader.py",
+        old="return self.may_act() and term == self._node.term",
+        new="return self.may_act()",
+        found_by=(_TERMS,),
+    ),
+    Fault(
+        name="What another leader started and attempted at once is performed",
+        promise=_ONCE,
+        file="src/forewarn/node/performer.py",
+        old="if fact.event in started and self._is_own(fact.term, fact.node):",
+        new="if fact.event in started:",
+        found_by=(_TERMS,),
+    ),
+    Fault(
+        name="A node without a record repeats what it attempted in an earlier term",
+        promise=_ONCE,
+        file="src/forewarn/node/performer.py",
+        old="        if isinstance(outcome, ImpactNotBegun):\n            return ImpactUnknown(",
+        new="        if isinstance(outcome, str):\n            return ImpactUnknown(",
+        found_by=(_TERMS,),
     ),
     Fault(
         name="A deallocated VM is impacted",

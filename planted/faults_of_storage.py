@@ -5,6 +5,7 @@ from planted.fault import Fault
 _FOLD = "The fleet is the fold of the journal, also after any crash."
 _WRITER = "One writer: an append names the revision it expects, so an outdated writer cannot append."
 _ONCE = "No impact is knowingly carried out twice."
+_FENCED = "A driver that fences terms refuses a leader that was replaced."
 _BEFORE = "Each step of a driver is durable before it is carried out."
 _JOURNAL = "tests/journal/sqlite/test_journal.py"
 
@@ -76,7 +77,7 @@ FAULTS = (
     Fault(
         name="Entries are deleted that no snapshot holds",
         promise=_FOLD,
-        file="src/forewarn/journal/sqlite/journal.py",
+        file="src/forewarn/journal/sqlite/long_entries.py",
         old="(SELECT revision FROM entries WHERE revision <= ? ORDER BY",
         new="(SELECT revision FROM entries WHERE revision <= ? + 1 ORDER BY",
         found_by=(_JOURNAL, "tests/journal/sqlite/test_snapshot_process.py"),
@@ -128,5 +129,45 @@ FAULTS = (
         old="fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)",
         new="fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)",
         found_by=("tests/drivers/test_run_record.py", "tests/drivers/test_progress_store.py"),
+    ),
+    Fault(
+        name="A driver forgets to store the term",
+        promise=_FENCED,
+        file="src/forewarn/drivers/term_store.py",
+        old="            if term > highest:\n",
+        new="            if term > highest + 1_000_000:\n",
+        found_by=("tests/drivers/test_term_store.py", "tests/drivers/test_executor.py"),
+    ),
+    Fault(
+        name="A leader that was replaced begins an impact",
+        promise=_FENCED,
+        file="src/forewarn/drivers/executor.py",
+        old="                with self._fence(impact):\n                    if progress_file.begun is None:",
+        new="                with nullcontext():\n                    if progress_file.begun is None:",
+        found_by=("tests/drivers/test_executor.py",),
+    ),
+    Fault(
+        name="A question for the outcome does not store the term",
+        promise=_FENCED,
+        file="src/forewarn/drivers/executor.py",
+        old="            with self._fence(impact):\n                pass",
+        new="            with nullcontext():\n                pass",
+        found_by=("tests/drivers/test_executor.py",),
+    ),
+    Fault(
+        name="The command driver looks for another node's record here, and takes it for not begun",
+        promise=_ONCE,
+        file="src/forewarn/drivers/command.py",
+        old="is_here = recorded is None and not impact.attempted_elsewhere",
+        new="is_here = recorded is None",
+        found_by=("tests/drivers/test_other_nodes.py",),
+    ),
+    Fault(
+        name="The webhook driver takes what another node sent for not begun",
+        promise=_ONCE,
+        file="src/forewarn/drivers/webhook.py",
+        old="            and not impact.attempted_elsewhere\n",
+        new="",
+        found_by=("tests/drivers/test_other_nodes.py",),
     ),
 )

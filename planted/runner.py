@@ -19,9 +19,14 @@ from planted.fault import SIMULATOR, Fault
 ROOT = Path(__file__).parents[1]
 _COPIED = ("bench", "demo", "deploy", "docs", "examples", "planted", "src", "tests", "tools")
 _FILES = ("CHANGELOG.md", "Makefile", "README.md", "constraints.txt", "pyproject.toml")
+_PASSED, _FAILED, _NO_TESTS = 0, 1, 5
+"""Exit codes of pytest; the first two also of the simulator."""
 _PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-m", "not end_to_end")
-_SIMULATE = ("-m", "forewarn.simulator", "--jobs", "1", "--no-shrink", "--seeds")
+_SIMULATE = ("-m", "forewarn.simulator", "--jobs", "1", "--no-shrink", "--failures", "1", "--seeds")
 DEFAULT_SEEDS = 500
+_LONGEST_CHECK = 36_000.0
+_SHOWN = 2000
+"""Characters of the output of the simulator that an error shows."""
 
 
 class Verdict(StrEnum):
@@ -30,6 +35,7 @@ class Verdict(StrEnum):
     FOUND = "found"
     SURVIVED = "survived"
     TOO_LONG = "took too long"
+    NOT_RUN = "did not run"
 
 
 @dataclass(frozen=True)
@@ -43,9 +49,14 @@ class Finding:
 
 
 def run(faults: Sequence[Fault], seeds: int = 0) -> Iterator[Finding]:
-    """Yield a finding for each fault; where a number of ``seeds`` is given, by the simulator instead of by tests."""
+    """Yield a finding for each fault; where a number of ``seeds`` is given, by the simulator instead of by tests.
+
+    Raise RuntimeError where the product without a fault does not pass the same seeds.
+    """
     with copied_checkout() as copy:
         check_imports(copy)
+        if seeds or any(SIMULATOR in fault.found_by for fault in faults):
+            check_seeds(copy, seeds or DEFAULT_SEEDS)
         for fault in faults:
             yield _run_one(fault, copy, seeds)
 
@@ -90,6 +101,13 @@ def check_imports(copy: Path) -> None:
         raise RuntimeError(f"the tests would import {said.stdout.split()} instead of the copy {copy}")
 
 
+def check_seeds(copy: Path, seeds: int) -> None:
+    """Raise RuntimeError unless the simulator passes so many seeds without a fault: else each would be found."""
+    status, said = _run_command((*_SIMULATE, str(seeds)), copy, _LONGEST_CHECK)
+    if status != _PASSED:
+        raise RuntimeError(f"{seeds} seeds do not pass without a fault:\n{said[-_SHOWN:]}")
+
+
 def _environment(copy: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     # Hypothesis need not shrink what it finds.
@@ -109,8 +127,9 @@ def _run_one(fault: Fault, copy: Path, seeds: int) -> Finding:
                 status, said = _run_command(command, copy, left)
             except subprocess.TimeoutExpired:
                 return Finding(fault, Verdict.TOO_LONG, time.monotonic() - began)
-            if status:
-                return Finding(fault, Verdict.FOUND, time.monotonic() - began, _first_failure(said))
+            if status not in (_PASSED, _NO_TESTS):
+                verdict = Verdict.FOUND if status == _FAILED else Verdict.NOT_RUN
+                return Finding(fault, verdict, time.monotonic() - began, _first_failure(said))
     return Finding(fault, Verdict.SURVIVED, time.monotonic() - began)
 
 

@@ -1,5 +1,6 @@
 """What every test goes by: how hard Hypothesis looks, and that no test sets up another's log."""
 
+import gc
 import logging
 import os
 from collections.abc import Generator, Iterator
@@ -27,6 +28,16 @@ settings.register_profile(
     report_multiple_bugs=False,
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
+
+# What collection makes lives until the end: the garbage collector need not go through it again and again.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage again, of what the tests make."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

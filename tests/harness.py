@@ -25,6 +25,7 @@ from forewarn.control.api.context import ApiContext
 from forewarn.control.server.control_plane import ControlPlane
 from forewarn.control.server.sockets import LIMITS, ControlSockets, ServerLimits
 from forewarn.core.commands import (
+    AdvanceRollout,
     ApplyDeclaration,
     Command,
     Enrol,
@@ -78,7 +79,7 @@ host = "h2"
 _Result = TypeVar("_Result")
 _OPERATOR = Caller(CallerKind.OPERATOR, "ada")
 _SPARE: list[Litestar] = []
-"""Applications that no office uses now: to assemble one takes longer than most tests, and only the plane differs."""
+"""Applications that no harness uses now: to assemble one takes longer than most tests, and only the plane differs."""
 
 
 class ApiResponse(msgspec.Struct, frozen=True):
@@ -198,14 +199,26 @@ class ApiHarness:
         fetch = Fetch(event, vm, at or self.clock.now())
         self.do(RecordFetched(id=uuid4().hex, by=NODE, fetches=(fetch,)))
 
-    def attempt(self, event: str) -> None:
+    def attempt(self, event: str, term: int = 0, node: str = "") -> None:
         """Let the driver be called for a started event."""
-        self.do(RecordAttempt(id=uuid4().hex, by=NODE, event=event))
+        self.do(RecordAttempt(id=uuid4().hex, by=NODE, event=event, term=term, node=node))
 
     def finish(self, event: str) -> None:
         """Let the driver do what a started event announced."""
         self.attempt(event)
         self.do(ReportImpact(id=uuid4().hex, by=NODE, event=event, result=ImpactResult.DONE))
+
+    def advance_rollouts(self) -> None:
+        """Let every rollout do what it can do now."""
+        while any(self._advance(name) for name in list(self.node.replica.fleet.rollouts)):
+            pass
+
+    def _advance(self, rollout: str) -> bool:
+        return bool(self.do(AdvanceRollout(id=uuid4().hex, by=NODE, rollout=rollout)))
+
+    def recorded(self) -> list[AnyFact]:
+        """Return everything that has happened."""
+        return [fact for entry in self.journal.entries(0, 10_000) for fact in entry.facts]
 
     def start(self) -> None:
         self._thread.start()
@@ -239,7 +252,7 @@ def open_harness(
     journal: Journal | None = None,
     limits: ServerLimits = LIMITS,
 ) -> Iterator[ApiHarness]:
-    """Open an office in a directory, with the small fleet declared; on a memory journal unless one is given."""
+    """Open a control plane in a directory, with the small fleet declared; on a memory journal unless one is given."""
     harness = ApiHarness(
         directory, moves_live=moves_live, moves_to_host=moves_to_host, limit=limit, journal=journal, limits=limits
     )

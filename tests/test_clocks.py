@@ -81,3 +81,41 @@ def test_the_system_clock_tells_utc_and_calls_back() -> None:
 
     asyncio.run(story())
     assert clock.now().tzinfo is UTC
+
+
+def test_a_canceled_call_of_the_system_clock_does_not_happen() -> None:
+    """Also when it was due already, and when another call cancels it in the same moment."""
+    clock = SystemClock()
+
+    async def story() -> list[str]:
+        calls: list[str] = []
+        over = asyncio.Event()
+        due = clock.now() - SECOND
+
+        def cancel() -> None:
+            second.cancel()
+
+        clock.call_at(due, cancel)
+        second = clock.call_at(due, lambda: calls.append("canceled by another"))
+        clock.call_at(due, lambda: calls.append("canceled")).cancel()
+        clock.call_at(due, over.set)
+        async with asyncio.timeout(60):
+            await over.wait()
+        return calls
+
+    assert asyncio.run(story()) == []
+
+
+def test_canceled_calls_of_the_system_clock_are_forgotten() -> None:
+    """Timers that are set and canceled for ever take no memory."""
+    clock = SystemClock()
+
+    async def story() -> int:
+        kept = clock.call_at(clock.now() + 3600 * SECOND, lambda: None)
+        for _ in range(1_000):
+            clock.call_at(clock.now() + 3600 * SECOND, lambda: None).cancel()
+        kept.cancel()
+        assert clock._timers
+        return len(clock._timers._queue)
+
+    assert asyncio.run(story()) < 10

@@ -23,6 +23,7 @@ from tools import reference
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+GENERATED = reference.pages()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 LINK = re.compile(r"\[[^\]]*\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]+))?\)")
@@ -57,10 +58,10 @@ def anchors(page: Path) -> set[str]:
     return {heading.replace(" ", "-") for heading in plain}
 
 
-@pytest.mark.parametrize("page", reference.pages(), ids=named)
+@pytest.mark.parametrize("page", GENERATED, ids=named)
 def test_generated_pages_are_up_to_date(page: Path) -> None:
     """What is committed is what ``make docs`` would write."""
-    assert text(page) == reference.pages()[page], "run: make docs"
+    assert text(page) == GENERATED[page], "run: make docs"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

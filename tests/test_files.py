@@ -111,3 +111,12 @@ def test_rights_are_taken_away_and_never_given(tmp_path: Path) -> None:
     restrict_files([loose, strict, link, directory / "missing"])
 
     assert [mode(path) for path in (loose, strict, elsewhere)] == [0o600, 0o400, 0o644]
+
+
+def test_a_directory_is_made_with_those_above_it_only_where_asked_for(tmp_path: Path) -> None:
+    """A path that is mistyped is not made."""
+    private_directory(tmp_path / "a" / "b", parents=True)
+
+    assert (tmp_path / "a" / "b").is_dir()
+    with pytest.raises(FileNotFoundError):
+        private_directory(tmp_path / "c" / "d")

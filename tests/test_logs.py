@@ -1,16 +1,18 @@
 """How a log line reads: a constant message and fields, in both formats, and never a Python repr."""
 
 import ast
+import io
 import json
 import logging
 import os
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 import forewarn
-from forewarn.logs import HumanFormatter, JsonFormatter
+from forewarn.logs import HumanFormatter, JsonFormatter, set_up
 
 FIELDS = {
     "event": "8E5B",
@@ -109,8 +111,56 @@ def test_every_message_is_constant() -> None:
     calls = [
         (str(path.relative_to(SOURCE)), call)
         for path in SOURCE.rglob("*.py")
-        for call in logging_calls(ast.parse(path.read_text(encoding="utf-8")))
+        if "log" in (text := path.read_text(encoding="utf-8"))
+        for call in logging_calls(ast.parse(text))
     ]
 
     assert len(calls) > 50
     assert [f"{path}:{call.lineno}" for path, call in calls if path not in PROSE and not is_constant(call)] == []
+
+
+@pytest.mark.parametrize(("form", "is_json"), [("json", True), ("text", False)])
+def test_the_log_is_written_as_it_is_set(form: str, *, is_json: bool) -> None:
+    """By every logger of the process, from the level on that is set."""
+    stream = io.StringIO()
+    set_up(stream, "warning", form)
+    logging.getLogger("forewarn.test").info("unheard")
+    logging.getLogger("forewarn.test").warning("heard")
+
+    assert "unheard" not in stream.getvalue()
+    assert "heard" in stream.getvalue()
+    assert stream.getvalue().startswith("{") is is_json
+
+
+def test_a_key_that_is_no_text_is_written_as_one() -> None:
+    """Also in a line that has to be escaped."""
+    record = logging.LogRecord("forewarn", logging.WARNING, "", 1, "a file", (), None)
+    record.fields = {"path": "\udcff", "counts": {1: 2}}
+
+    assert json.loads(JsonFormatter().format(record))["counts"] == {"1": 2}
+
+
+def test_each_line_has_the_time_of_its_own_second(record: logging.LogRecord) -> None:
+    """Although the text of a second is made once; JSON has milliseconds and the offset of the local time."""
+    lines = []
+    for created in (1_800_000_000.25, 1_800_000_000.999, 1_800_000_001.0):
+        record.created = created
+        local = datetime.fromtimestamp(created).astimezone()
+        lines.append(json.loads(JsonFormatter().format(record))["time"])
+        assert lines[-1] == local.isoformat(timespec="milliseconds")
+        assert HumanFormatter().format(record).split(" ", 1)[0] == local.strftime("%H:%M:%S")
+    assert len(set(lines)) == 3
+
+
+def test_no_line_looks_for_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That would take longer than the line, and no format shows it."""
+    monkeypatch.setattr(logging.Logger, "findCaller", lambda *_: pytest.fail("looked for the caller"))
+    written = io.StringIO()
+    kept, level = logging.getLogger().handlers[:], logging.getLogger().level
+    try:
+        set_up(written, "info", "human")
+        logging.getLogger("forewarn").info("ready")
+    finally:
+        logging.getLogger().handlers[:] = kept
+        logging.getLogger().setLevel(level)
+    assert written.getvalue().endswith(" ready\n")

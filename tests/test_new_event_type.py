@@ -22,7 +22,7 @@ POLISHING = "Announcement(EventType.POLISH, EventSource.PLATFORM, 'It shines.', 
 ROWS = {
     "core/model.py": [
         ('    TERMINATE = "terminate"\n', '    POLISH = "polish"\n'),
-        ('    VM_DELETE = "vm delete"\n', '    VM_POLISH = "vm polish"\n'),
+        ('    """One machine crashed; observed, never requested."""\n', '    VM_POLISH = "vm polish"\n'),
     ],
     "core/commands.py": [('    DELETE = "delete"\n', '    POLISH = "polish"\n')],
     "core/access.py": [('    DELETE = "delete VMs"\n', '    POLISH = "polish VMs"\n')],

@@ -1,4 +1,4 @@
-"""The checkout itself: versions agree, doors open, links lead somewhere, tests say what they hold."""
+"""The checkout itself: versions agree, entry points exist, links lead somewhere, tests say what they hold."""
 
 import ast
 import importlib
@@ -29,6 +29,12 @@ RETIRED = re.compile(
     r"told|visit|waker|watcher|wheel|wires|wish|workshop|world"
 )
 """Names that a reader cannot guess; conventional ones have replaced them."""
+GONE = re.compile(
+    r"berths?|courier|dawn|deeds?|deliverer|desks?|doorkeeper|doors?|errands?|ledger|letterhead|lobby|microphone|"
+    r"offices?|outsiders|rebuff|(?:run_)?rig|scout|shouting|sightings?|sights|tails|teller|waker|wires|wish(?:es)?|"
+    r"workshop|world"
+)
+"""Those of them that no function, method or attribute has either, nor anything outside of the package."""
 LINK = re.compile(r"\]\((?![a-z]+:|#)([^)#\s]+)")
 
 
@@ -54,6 +60,7 @@ def places_of(pattern: re.Pattern[str]) -> list[str]:
     return [
         f"{name}:{number}: {line.strip()}"
         for name, text in texts().items()
+        if pattern.search(text)
         for number, line in enumerate(text.splitlines(), start=1)
         if pattern.search(line)
     ]
@@ -65,12 +72,15 @@ def rules_of(text: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
             yield each
 
 
-def classes_of_the_package() -> Iterator[tuple[str, str]]:
-    for name, text in texts().items():
-        if name.startswith("src/forewarn/") and name.endswith(".py"):
-            for each in ast.walk(ast.parse(text)):
-                if isinstance(each, ast.ClassDef):
-                    yield each.name, f"{name}:{each.lineno}"
+@cache
+def classes_of_the_package() -> list[tuple[str, str]]:
+    return [
+        (each.name, f"{name}:{each.lineno}")
+        for name, text in texts().items()
+        if name.startswith("src/forewarn/") and name.endswith(".py")
+        for each in ast.walk(ast.parse(text))
+        if isinstance(each, ast.ClassDef)
+    ]
 
 
 def sleeps_of(text: str) -> Iterator[int]:
@@ -89,17 +99,17 @@ def test_the_version_is_the_newest_in_the_changelog() -> None:
     assert forewarn.__version__ == releases[0]
 
 
-def doors() -> Iterator[str]:
+def entry_points() -> Iterator[str]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     yield from project["scripts"].values()
     for group in project["entry-points"].values():
         yield from group.values()
 
 
-@pytest.mark.parametrize("door", list(doors()))
-def test_every_entry_point_leads_to_something_there(door: str) -> None:
+@pytest.mark.parametrize("entry_point", list(entry_points()))
+def test_every_entry_point_leads_to_something_there(entry_point: str) -> None:
     """The command, each driver and journal that is found by name, and the plugin, which is a module."""
-    module, _, name = door.partition(":")
+    module, _, name = entry_point.partition(":")
     found = importlib.import_module(module)
 
     assert not name or callable(getattr(found, name))
@@ -155,7 +165,7 @@ def test_only_end_to_end_tests_sleep() -> None:
     sleeping = [
         f"{name}:{line}"
         for name, text in texts().items()
-        if re.match(r"tests/.*test_\w+\.py$", name) and "mark.end_to_end" not in text
+        if re.match(r"tests/.*test_\w+\.py$", name) and "mark.end_to_end" not in text and "sleep" in text
         for line in sleeps_of(text)
     ]
 
@@ -184,3 +194,42 @@ def test_names_are_conventional() -> None:
 
     assert classes == []
     assert modules == []
+
+
+def names_in(text: str) -> Iterator[str]:
+    """Yield the names of classes, functions, methods, constants and public attributes of a module."""
+    bodies = [ast.parse(text).body]
+    while bodies:
+        for each in bodies.pop():
+            match each:
+                case ast.ClassDef(name=name, body=body):
+                    yield name
+                    bodies.append(body)
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                    yield name
+                    yield from (
+                        inner.attr
+                        for inner in ast.walk(each)
+                        if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store)
+                    )
+                case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+                    yield name
+
+
+def test_nothing_is_named_by_a_word_that_is_gone() -> None:
+    """Neither in the package nor in tests, benchmarks and the demo: modules, classes, functions and attributes."""
+    sources = {
+        path: text
+        for path, text in texts().items()
+        if path.endswith(".py") and path.startswith(("src/", "tests/", "bench/", "demo/", "slow/", "tools/"))
+    }
+    modules = [path for path in sources if GONE.fullmatch(Path(path).stem.removeprefix("test_"))]
+    names = [
+        f"{path}: {name}"
+        for path, text in sources.items()
+        for name in names_in(text)
+        if GONE.fullmatch(name.strip("_").lower().removeprefix("test_"))
+    ]
+
+    assert modules == []
+    assert names == []

@@ -239,6 +239,26 @@ def test_a_default_vm_that_is_nowhere_is_warned_of_until_it_is_there(tmp_path: P
     run(tmp_path, story)
 
 
+def test_the_certificate_for_other_nodes_is_renewed(tmp_path: Path) -> None:
+    """Its files are read first, and put in force when nothing else can fail."""
+
+    async def story(harness: ReloadHarness) -> None:
+        renewed: list[float] = []
+
+        def refuse() -> Callable[[], None]:
+            raise BadInput("cluster_certificate cannot be used")
+
+        harness.reloader.read_peer_certificates = lambda: lambda: renewed.append(harness.assembly.settings.rate_limit)
+        await harness.reload(rate_limit=1.0)
+        assert renewed == [1.0]
+        harness.reloader.read_peer_certificates = refuse
+        await harness.reload(rate_limit=2.0)
+        assert "cluster_certificate cannot be used" in harness.warnings["reload"]
+        assert harness.assembly.settings.rate_limit == 1.0
+
+    run(tmp_path, story)
+
+
 def test_a_certificate_that_cannot_be_used_changes_nothing(tmp_path: Path) -> None:
     """The one in use stays in use."""
 
@@ -263,17 +283,19 @@ def changed(**given: Any) -> Settings:
 @pytest.mark.parametrize("name", KEYS)
 def test_a_change_is_taken_over_or_waits_as_its_key_says(name: str) -> None:
     """Every setting; what waits stays what it was."""
-    changes = compare(RUNNING, changed(**{name: SAMPLES[name][1]}))
+    other = ListenAddress("10.0.0.1", 8256) if name == "cluster" else SAMPLES[name][1]
+    changes = compare(RUNNING, changed(**{name: other}))
 
     assert (changes.applied, changes.waiting) == (((name,), ()) if KEYS[name].reloadable else ((), (name,)))
-    in_force = SAMPLES[name][1] if KEYS[name].reloadable else getattr(RUNNING, name)
+    in_force = other if KEYS[name].reloadable else getattr(RUNNING, name)
     assert getattr(changes.settings, name) == in_force
 
 
 def test_nothing_that_needs_another_process_changes_while_running() -> None:
     """Where it listens, where its data is, what drives machines, and how durations are counted."""
     assert {name for name, key in KEYS.items() if not key.reloadable} == {
-        "control", "data", "driver", "hurry", "identity", "journal", "metadata",
+        "cluster", "cluster_authority", "cluster_certificate", "cluster_key", "gate_programs", "node",
+        "control", "data", "driver", "hurry", "identity", "journal", "metadata", "workers",
     }  # fmt: skip
 
 

@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from http.client import HTTPSConnection
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.request import Request, urlopen
 
 import pytest
 
 from forewarn.control.client import ControlClient
+from forewarn.serving import ServiceStatus
 from tests.control.test_tls import CERTIFY
 from tests.ports import free_port
 from tests.test_systemd_notify import Manager
@@ -409,3 +411,43 @@ def test_vms_are_answered_before_the_framework_of_the_control_plane_is_loaded() 
     program = "import forewarn.serving, sys; sys.exit('litestar' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+class StatusHarness:
+    """The parts that the status of a service is about, and what the manager was told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.period = 10.0
+        self.append_age = self.stuck_for = 0.0
+        self.writer = self
+
+    def status(self, text: str) -> None:
+        self.told.append(text)
+
+    def views(self) -> tuple[object, ...]:
+        return (SimpleNamespace(summary="worker 1 answers"),)
+
+
+def test_the_status_has_the_last_reload_beside_the_workers() -> None:
+    """What the workers do does not overwrite it."""
+    parts = StatusHarness()
+    status = ServiceStatus("answering", parts, parts, [parts], None)  # type: ignore[arg-type, list-item]
+    status.reload = "the last reload failed"
+    assert status.text == "answering; worker 1 answers; the last reload failed"
+
+
+def test_the_watchdog_hears_nothing_while_a_commit_is_stuck() -> None:
+    """In the journal, or behind a worker that was killed and does not end; the status says which."""
+    parts = StatusHarness()
+    status = ServiceStatus("answering", parts, parts, [parts], None)  # type: ignore[arg-type, list-item]
+    assert status.check_life()
+    assert parts.told == []
+    parts.append_age = 12.0
+    assert not status.check_life()
+    parts.append_age, parts.stuck_for = 0.0, 11.0
+    assert not status.check_life()
+    assert [each.split("; ")[1] for each in parts.told] == [
+        "an append to the journal has taken 12 s",
+        "a commit has waited 11 s for the end of a worker that was killed",
+    ]

@@ -142,6 +142,7 @@ def test_a_start_is_not_refused_for_a_default_vm_that_was_deleted() -> None:
 
         with pytest.raises(BadInput, match="default_vm is 'web-0', but the fleet has no such VM"):
             await made(settings).start()
+        made(settings).check_default_vm(is_start=False)  # a reload warns of it
         first = made(SETTINGS)
         await first.start()
         await first.declare(DesiredFleet({"h": Host("h")}), OPERATOR)

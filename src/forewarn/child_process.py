@@ -188,8 +188,8 @@ class _Pipes:
         for pipe in (self._program.stdin, *self._heard):
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
-                wish = selectors.EVENT_WRITE if pipe is self._program.stdin else selectors.EVENT_READ
-                self._selector.register(pipe, wish)
+                events = selectors.EVENT_WRITE if pipe is self._program.stdin else selectors.EVENT_READ
+                self._selector.register(pipe, events)
 
     def _say(self, pipe: IO[bytes]) -> bool:
         self._unsaid = self._unsaid[os.write(pipe.fileno(), self._unsaid) :]

@@ -5,6 +5,7 @@ import heapq
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
 from typing import Protocol
 
@@ -42,45 +43,128 @@ else:
     boot_seconds = time.monotonic
 
 
+def call_when_due(clock: Clock, when: datetime, do: Callable[[], None]) -> Timer:
+    """Call ``do`` at a time of the wall clock, and also after as much time as there is until then now.
+
+    A clock that was set, and is then set right again, would else let it wait for long.
+    """
+    return _TwoTimers(clock.call_at(when, do), clock.call_later(max(when - clock.now(), timedelta()), do))
+
+
+async def sleep(clock: Clock, delay: timedelta) -> None:
+    """Wait as long as this on a clock."""
+    await _wait(partial(clock.call_later, delay))
+
+
+async def sleep_until(clock: Clock, when: datetime) -> None:
+    """Wait until a time of the wall clock, as ``call_when_due`` does."""
+    await _wait(partial(call_when_due, clock, when))
+
+
+async def _wait(set_timer: Callable[[Callable[[], None]], Timer]) -> None:
+    is_over = asyncio.Event()
+    timer = set_timer(is_over.set)
+    try:
+        await is_over.wait()
+    finally:
+        timer.cancel()
+
+
+class _TwoTimers:
+    def __init__(self, first: Timer, second: Timer) -> None:
+        self._timers = first, second
+
+    def cancel(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+
+
 class SystemClock:
     """The wall clock. Timers, including those already set, notice a step of it within seconds."""
 
     seconds = staticmethod(boot_seconds)
 
+    def __init__(self) -> None:
+        self._timers: _WallTimers | None = None
+
     def now(self) -> datetime:
         return datetime.now(UTC)
 
     def call_at(self, when: datetime, do: Callable[[], None]) -> Timer:
-        return _WallTimer(when, do)
+        loop = asyncio.get_running_loop()
+        if self._timers is None or self._timers.loop is not loop:
+            self._timers = _WallTimers(loop)
+        return self._timers.add(when, do)
 
     def call_later(self, delay: timedelta, do: Callable[[], None]) -> Timer:
         return asyncio.get_running_loop().call_later(delay.total_seconds(), do)
 
 
-class _WallTimer:
-    """A timer on the wall clock; the event loop's own timers use a monotonic clock."""
+class _WallTimers:
+    """Timers on the wall clock; the event loop's own timers, of which all of them need one, use a monotonic clock."""
 
     _LONGEST = 5.0
+    """Seconds after which a step of the wall clock is noticed."""
 
-    def __init__(self, when: datetime, do: Callable[[], None]) -> None:
-        self._when = when
-        self._do = do
-        self._loop = asyncio.get_running_loop()
-        self._handle = self._loop.call_later(self._wait(), self._check)
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._numbers = count()
+        self._queue: list[tuple[datetime, int, _QueuedTimer]] = []
+        self._canceled = 0
+        self._handle: asyncio.TimerHandle | None = None
 
-    def cancel(self) -> None:
-        self._handle.cancel()
+    def add(self, when: datetime, do: Callable[[], None]) -> Timer:
+        timer = _QueuedTimer(self, do)
+        heapq.heappush(self._queue, (when, next(self._numbers), timer))
+        if self._queue[0][2] is timer:
+            self._set_alarm()
+        return timer
 
-    def _wait(self) -> float:
-        left = (self._when - datetime.now(UTC)).total_seconds()
-        return min(max(left, 0.0), self._LONGEST)
+    def note_canceled(self) -> None:
+        """Forget canceled timers when they are the most."""
+        self._canceled += 1
+        if self._canceled * 2 > len(self._queue):
+            self._queue = [each for each in self._queue if each[2].do]
+            heapq.heapify(self._queue)
+            self._canceled = 0
+
+    def _set_alarm(self) -> None:
+        if self._handle:
+            self._handle.cancel()
+            self._handle = None
+        if self._queue:
+            left = (self._queue[0][0] - datetime.now(UTC)).total_seconds()
+            self._handle = self.loop.call_later(min(max(left, 0.0), self._LONGEST), self._check)
 
     def _check(self) -> None:
-        wait = self._wait()
-        if wait > 0:
-            self._handle = self._loop.call_later(wait, self._check)
-        else:
-            self._do()
+        now = datetime.now(UTC)
+        while self._queue and self._queue[0][0] <= now:
+            timer = heapq.heappop(self._queue)[2]
+            if timer.do:
+                self.loop.call_soon(timer.run)
+            else:
+                self._canceled -= 1
+        self._set_alarm()
+
+
+class _QueuedTimer:
+    """One timer; what it does is None when that was done or canceled."""
+
+    __slots__ = ("_timers", "do")
+
+    def __init__(self, timers: _WallTimers, do: Callable[[], None]) -> None:
+        self._timers = timers
+        self.do: Callable[[], None] | None = do
+
+    def run(self) -> None:
+        do, self.do = self.do, None
+        if do:
+            do()
+
+    def cancel(self) -> None:
+        if self.do:
+            self.do = None
+            self._timers.note_canceled()
 
 
 class ManualClock:

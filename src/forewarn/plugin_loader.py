@@ -31,8 +31,8 @@ def load(group: str, name: str) -> object:
 
 
 def _remedy(point: EntryPoint) -> str:
-    """Say how what a plugin needs is installed: by the extra of its own name, where its package has one."""
-    extras = point.dist.metadata.get_all("Provides-Extra") if point.dist else None
-    if point.dist and extras and point.name in extras:
-        return f"install what it needs with: pip install '{point.dist.name}[{point.name}]'"
+    """Say how what a plugin needs is installed: by the extra that has its name, or begins it, if there is one."""
+    extras = (point.dist.metadata.get_all("Provides-Extra") if point.dist else None) or ()
+    if point.dist and (extra := next((each for each in extras if point.name.startswith(each)), "")):
+        return f"install what it needs with: pip install '{point.dist.name}[{extra}]'"
     return "install what it needs, or name another"

@@ -14,7 +14,7 @@ def use_source(source: Callable[[int], bytes]) -> None:
 
 
 def secret_bytes(size: int = 32) -> bytes:
-    """Return bytes that nobody can guess."""
+    """Return unpredictable bytes."""
     return _source(size)
 
 

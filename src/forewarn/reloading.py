@@ -55,7 +55,7 @@ class SupportsCertificateRenewal(Protocol):
 
 
 class LastReload(msgspec.Struct, frozen=True):
-    """What came of the last reload; before the first one, of the start."""
+    """The result of the last reload; before the first one, of the start."""
 
     at: float
     """When a reload last succeeded, in seconds since 1970."""
@@ -67,6 +67,8 @@ class Reloader:
 
     def __init__(self, read: Callable[[], Settings], assembly: Assembly, mailing: SupportsMailSettings) -> None:
         self.secured: SupportsCertificateRenewal | None = None
+        self.read_peer_certificates: Callable[[], Callable[[], None]] = lambda: lambda: None
+        """Reads the certificates for other nodes; what it returns puts them in force."""
         self._read = read
         self._assembly = assembly
         self._mailing = mailing
@@ -74,7 +76,7 @@ class Reloader:
 
     @property
     def status(self) -> str:
-        """What came of the last reload, for the service manager."""
+        """The result of the last reload, for the service manager."""
         warnings = self._assembly.node.warnings
         return warnings.get(_RELOAD) or warnings.get(_RESTART) or "reloaded"
 
@@ -107,6 +109,7 @@ class Reloader:
         settings = changes.settings
         self._check(settings, changes)
         context = load_certificate(settings.control_certificate, settings.control_key)
+        renew_peer_certificates = self.read_peer_certificates()
         if settings.fleet:
             await self._assembly.apply_fleet_file(settings.fleet, "reload", strict=True)
         # From here on nothing can fail.
@@ -116,6 +119,7 @@ class Reloader:
             self._mailing.set_mail(settings.mail)
         if context and self.secured:
             self.secured.renew_certificate(context)
+        renew_peer_certificates()
         return changes
 
     def _check(self, settings: Settings, changes: SettingChanges) -> None:

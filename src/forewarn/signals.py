@@ -29,7 +29,7 @@ class Signals:
         self._hangup_stops = hangup_stops
         self._starting: asyncio.Task[object] | None = None
         if not hangup_stops:
-            signal.signal(signal.SIGHUP, self._defer_reload)
+            signal.signal(signal.SIGHUP, lambda *_: self.reload.set())
 
     def attach(self) -> None:
         """Handle signals on the running event loop."""
@@ -67,9 +67,6 @@ class Signals:
         is_wanted = self.reload.is_set() and not self.stopping.is_set()
         self.reload.clear()
         return is_wanted
-
-    def _defer_reload(self, number: int, frame: FrameType | None) -> None:
-        self.reload.set()
 
     def _stop(self, number: signal.Signals) -> None:
         log.info("stopping", extra={"fields": {"signal": number.name}})

@@ -90,7 +90,7 @@ def _check(given: socket.socket, name: str, where: str) -> None:
 
 
 def _may_every_user_connect(path: str) -> bool:
-    """Tell whether the permissions keep nobody out: to connect, a user needs permission to write to the file."""
+    """Return whether every user may connect: to connect, a user needs permission to write to the file."""
     if not path.startswith("/"):
         return True  # an abstract address has no permissions
     try:

@@ -1,12 +1,12 @@
 """Joins the parts of one service: a node and its metadata plane, around a journal, a driver and a clock.
 
 Parts start in the order in which they stand here and stop in the opposite one: nothing listens before it can answer,
-and nothing is let go of while somebody may still need it. Nothing in this file needs Unix.
+and nothing is closed while another part may still need it. Nothing in this file needs Unix.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from socket import socket
@@ -14,7 +14,7 @@ from typing import Protocol
 
 from forewarn.clocks import Clock
 from forewarn.config.settings import Settings
-from forewarn.control.server.fleet_applier import FleetApplier, FleetFileReport, apply_desired_fleet
+from forewarn.control.server.fleet_applier import FleetApplier, FleetFileReport, apply_desired_fleet, check_file
 from forewarn.core.commands import Approve, Enrol
 from forewarn.core.errors import BadInput, nearest
 from forewarn.core.event_types import DEFAULT_NOTICES
@@ -58,6 +58,16 @@ class MetadataServer(Protocol):
         """Finish the answers that are owed, and close every connection."""
 
 
+class SharedLeadership(Protocol):
+    """Says when this process leads, where several nodes share the journal."""
+
+    async def start(self) -> None:
+        """Begin to follow, and to lead when it is this node's turn. The journal is loaded."""
+
+    async def stop(self) -> None:
+        """Resign, and follow no more."""
+
+
 class Assembly:
     """A node and its metadata plane, joined to a journal, a driver and a clock."""
 
@@ -69,6 +79,7 @@ class Assembly:
         driver: Driver,
         server: Callable[[MetadataService], MetadataServer] | None = None,
         sockets: Sequence[socket] = (),
+        service: type[MetadataService] = MetadataService,
     ) -> None:
         self.settings = settings
         self.journal = journal
@@ -78,7 +89,7 @@ class Assembly:
         self.document_cache = DocumentCache(clock.seconds, identity)
         self.records = RequestRecords(self.document_cache, self.node.writer.rules, clock.seconds, clock.now)
         self._callers = CallerResolver(self.document_cache, settings.default_vm, identity)
-        self.metadata = MetadataService(
+        self.metadata = service(
             self.document_cache,
             self._callers,
             self.records,
@@ -88,11 +99,18 @@ class Assembly:
             seconds=clock.seconds,
             now=clock.now,
         )
+        self.leadership: SharedLeadership | None = None
+        """Where several nodes share the journal; without it, this process leads from its start until its stop."""
         self.leader = Leader(self.node, driver)
+        self.leader.rollout_checker.programs = settings.gate_programs
         self.recorder = RequestRecorder(self.node, self.records)
         warnings = self.node.warnings
         for listener in (FactLog(), HeldChangeWarnings(warnings), QuietWarnings(warnings), self.document_cache):
             self.node.replica.subscribe(listener)
+        self.before_leading: Callable[[], Awaitable[None]] | None = None
+        """Called before anything is done to machines."""
+        self.on_reconfigured: Callable[[Settings], None] = lambda _: None
+        """Called with settings that changed while the service runs."""
         self.port = 0
         """Where VMs are answered, once it has started."""
         self._open = server or self._listen
@@ -106,21 +124,26 @@ class Assembly:
     ) -> None:
         """Load the journal, apply the fleet file, and begin to answer; on failure nothing is left behind.
 
-        ``on_loaded`` is called when the fleet is in memory and nobody has been answered yet. ``open_sockets`` is
+        ``on_loaded`` is called when the fleet is in memory and no request has been answered yet. ``open_sockets`` is
         called before anything is written: an address that is in use must not be found after that.
         """
         async with AsyncExitStack() as parts:
             parts.callback(self.journal.close)
             parts.push_async_callback(self.node.stop)
             parts.push_async_callback(close_driver, self.driver)
+            if self.leadership:
+                await self._join(self.leadership, parts, on_loaded, open_sockets)
+                self._parts = parts.pop_all()
+                return
             parts.push_async_callback(self.leader.resign)
             await self.node.start()
             server = self._open(self.metadata)
             parts.push_async_callback(server.stop)
             open_sockets()
-            if self.settings.fleet:
-                await self.apply_fleet_file(self.settings.fleet, strict=self.settings.strict)
+            await self.apply_configured_fleet()
             self.check_default_vm(is_start=True)
+            if self.before_leading:
+                await self.before_leading()
             await self.leader.lead()
             on_loaded()
             self.recorder.start()
@@ -128,6 +151,39 @@ class Assembly:
             await server.start()
             self.port = server.port
             self._parts = parts.pop_all()
+
+    async def _join(
+        self,
+        leadership: SharedLeadership,
+        parts: AsyncExitStack,
+        on_loaded: Callable[[], None],
+        open_sockets: Callable[[], None],
+    ) -> None:
+        """Load the journal that several nodes share, begin to answer, and lead when it is this node's turn."""
+        await self.node.load()
+        if self.settings.fleet and (self.settings.strict or self.node.replica.fleet.is_empty):
+            await asyncio.to_thread(check_file, self.settings.fleet)
+        parts.push_async_callback(leadership.stop)
+        server = self._open(self.metadata)
+        parts.push_async_callback(server.stop)
+        open_sockets()
+        self.check_default_vm(is_start=False)
+        on_loaded()
+        await leadership.start()
+        await server.start()
+        self.port = server.port
+
+    async def lead(self) -> None:
+        """Start what only a leader does; on failure nothing of it is left running."""
+        await self.leader.lead()
+        self.recorder.start()
+
+    async def resign(self) -> None:
+        """Stop what only a leader does. Repeating it does nothing."""
+        try:
+            await self.recorder.stop()
+        finally:
+            await self.leader.resign()
 
     async def stop(self) -> None:
         """Finish the answers that are owed, and let go of everything."""
@@ -149,17 +205,27 @@ class Assembly:
         self.check_default_vm(is_start=False)
         if isinstance(self.journal, MaintainedJournal):
             self.journal.keep_history(settings.kept_history)
+        self.on_reconfigured(settings)
 
     async def declare(self, desired: DesiredFleet, by: Caller) -> None:
         """Apply a declaration; raise what it is refused for."""
         await apply_desired_fleet(self.node, desired, by)
 
+    async def apply_configured_fleet(self) -> None:
+        """Apply the fleet file that the settings name, if any, as a start does."""
+        if self.settings.fleet:
+            await self.apply_fleet_file(self.settings.fleet, strict=self.settings.strict)
+
     async def apply_fleet_file(self, path: Path, by: str = "serve", *, strict: bool = False) -> FleetFileReport:
         """Apply a fleet file as a start does, at start or later; say what was done, held, left out and found wrong.
 
         What is recorded never makes it fail. A file that is wrong in itself raises BadInput where the fleet is empty
-        or ``strict`` is set; else it changes nothing and the report names the problem.
+        or ``strict`` is set; else it changes nothing and the report names the problem. A node that does not lead only
+        checks the file: the one that leads applies its own.
         """
+        if not self.node.writer.is_leading:
+            await asyncio.to_thread(check_file, path)
+            return FleetFileReport(source=str(path), is_unchanged=True)
         caller = Caller(CallerKind.OPERATOR, by, path.name)
         return await FleetApplier(self.node).apply_file(path, caller, strict=strict)
 
@@ -206,18 +272,20 @@ class Assembly:
 
     async def _enrol(self, group: str, vm: str) -> None:
         by = Caller(CallerKind.VM, vm)
-        await self.node.submit(Enrol(id=new_id(), by=by, group=group, vm=vm))
+        await self.node.begin(Enrol(id=new_id(), by=by, group=group, vm=vm))
 
-    async def _approve(self, vm: str, said: Approval) -> None:
+    def _approve(self, vm: str, said: Approval) -> Awaitable[object]:
         known = self.node.replica.fleet.vms.get(vm)
         by = Caller(CallerKind.VM, vm, known.address if known else "")
-        await self.node.submit(Approve(id=new_id(), by=by, events=said.events, postponements=said.postponements))
+        command = Approve(id=new_id(), by=by, events=said.events, postponements=said.postponements)
+        return self.node.begin(command)
 
 
 def rules_of(settings: Settings) -> Rules:
     return Rules(
         notices={type_: getattr(settings.notice, type_) for type_ in DEFAULT_NOTICES},
         user_operation_limit=settings.user_operation_limit,
+        maintenance_windows=settings.maintenance_windows,
     ).hurried(settings.hurry)
 
 

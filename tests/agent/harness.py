@@ -5,6 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from forewarn.agent.decision.actions import (
+    AskHandler,
+    CallHandler,
+    DecisionSettings,
+    HandlerTraits,
+    Reaction,
+    StopHandler,
+)
 from forewarn.agent.decision.approval_turn import Approver, ConsultCoordinator, SendApproval
 from forewarn.agent.decision.decider import Decider
 from forewarn.agent.decision.facts import (
@@ -20,15 +28,7 @@ from forewarn.agent.decision.facts import (
 )
 from forewarn.agent.decision.memory import AgentMemory
 from forewarn.agent.decision.plan import HandlerTerms, OnFailure
-from forewarn.agent.decision.reaction import (
-    AskHandler,
-    CallHandler,
-    DecisionSettings,
-    HandlerTraits,
-    Reaction,
-    StopHandler,
-    react,
-)
+from forewarn.agent.decision.reaction import react
 from forewarn.agent.decision.rules import EventRule
 from forewarn.agent.handler import HandlerDone, HandlerFailed, HandlerNotBegun, HandlerOutcome
 from forewarn.wire.document import Document, ScheduledEvent

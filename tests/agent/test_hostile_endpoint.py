@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from forewarn import plugin_loader
 from forewarn.agent.decision.rules import MOST_EVENTS
 from forewarn.agent.handler import HandlerDone, HandlerOutcome, HandlerResult, HandlerUnknown, Task
 from forewarn.agent.observation.status import ApprovalState
-from forewarn.agent.runtime import loop
 from forewarn.agent.runtime.loop import Agent
 from forewarn.agent.settings import AgentSettings, load
 from forewarn.wire.dates import show_time
@@ -156,10 +156,9 @@ def test_a_vm_whose_clock_is_an_hour_off_prepares_and_approves(
 
 
 def test_an_endpoint_that_falls_silent_while_its_clock_is_sampled_keeps_the_agent_from_nothing(
-    tmp_path: Path, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, endpoint: Endpoint
 ) -> None:
     """What it has shown is prepared for, by this VM's clock."""
-    monkeypatch.setattr(loop, "_SAMPLES_WITHIN", 0.5)
     endpoint.ahead, endpoint.answers = timedelta(hours=1), 1
     endpoint.show(endpoint.event())
 
@@ -168,7 +167,7 @@ def test_an_endpoint_that_falls_silent_while_its_clock_is_sampled_keeps_the_agen
             await until(lambda: bool(Noting.tasks))
         assert agent.status().clock_offset == 0
 
-    play(settings(tmp_path, endpoint), prepare)
+    play(settings(tmp_path, endpoint), prepare, partial(Agent, sampling_timeout=0.5))
 
 
 def test_a_bad_event_of_a_neighbour_does_not_make_the_agent_deaf(

@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from forewarn.agent.decision.actions import HandlerTraits
 from forewarn.agent.decision.facts import AgentFact, CallBegun, CallEnded, CallShared, DocumentShown, EventForgotten
 from forewarn.agent.decision.plan import HandlerTerms, OnFailure
-from forewarn.agent.decision.reaction import HandlerTraits
 from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerNotBegun
 from forewarn.core.model import EventStatus
 from tests.agent.harness import DecisionHarness, decision_settings, event, started

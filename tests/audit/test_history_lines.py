@@ -5,6 +5,7 @@ import io
 import json
 
 import msgspec
+import pytest
 
 from forewarn.audit.history import HistoryQuery
 from forewarn.audit.history_lines import COLUMNS, HistoryFocus, HistoryFormatter, as_csv, as_json_lines
@@ -56,6 +57,18 @@ def test_csv_comes_back_as_it_was() -> None:
     assert dict(zip(head, announced, strict=True))["at"] == "2026-03-01T01:00:00Z"
 
 
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)"])
+def test_a_name_is_no_formula_of_a_spreadsheet(name: str) -> None:
+    """It begins with an apostrophe, which spreadsheets take for text."""
+    history_harness = HistoryHarness()
+    event = history_harness.freeze("web-0")
+    history_harness.do(CancelEvent(id=history_harness.id(), by=msgspec.structs.replace(ODD, name=name), event=event))
+
+    head, canceled, _ = csv.reader(io.StringIO(as_csv(history_harness.ask(HistoryQuery(event=event)).lines)))
+
+    assert dict(zip(head, canceled, strict=True))["by"] == f"'{name}"
+
+
 def test_a_table_can_be_continued() -> None:
     """Later pages are written without the head."""
     lines = HistoryHarness().ask(HistoryQuery()).lines
@@ -63,7 +76,7 @@ def test_a_table_can_be_continued() -> None:
     assert as_csv(lines) == ",".join(COLUMNS) + "\r\n" + as_csv(lines, with_head=False)
 
 
-def test_a_sighting_stands_in_the_history_of_its_vm() -> None:
+def test_an_observation_stands_in_the_history_of_its_vm() -> None:
     """What befell a machine is told with its group, what it was and when it was seen."""
     history_harness = HistoryHarness()
     seen_at = history_harness.now

@@ -13,7 +13,7 @@ from forewarn.control.bodies import TermsBody, VmOperationBody
 from forewarn.control.client import ControlClient
 from forewarn.core import lifecycle
 from forewarn.core.commands import Approve, ImpactResult, Postponement, ReportImpact
-from forewarn.core.facts import Announced, Entry, EventChanged, Started
+from forewarn.core.facts import Announced, Entry, EventChanged, Started, Waiting
 from forewarn.core.model import (
     NODE,
     ApprovalRule,
@@ -25,6 +25,7 @@ from forewarn.core.model import (
     EventType,
     Operation,
 )
+from tests.core.harness import FleetHarness
 from tests.harness import ApiHarness
 
 SECOND = timedelta(seconds=1)
@@ -46,7 +47,7 @@ def announce(client: ControlClient, operation: Literal["restart", "freeze"], vm:
 
 
 def tell(client: ControlClient, event: str) -> Timeline:
-    return client.story(event)
+    return client.timeline(event)
 
 
 def steps(told: Timeline) -> list[tuple[str, str]]:
@@ -169,6 +170,21 @@ def test_quiet_hours_that_are_waited_for_are_told(harness: ApiHarness, client: C
     assert tell(client, event).steps[-1].detail == "until 2026-01-01T06:00:00Z, when the group's quiet hours are over"
 
 
+def test_a_window_that_is_waited_for_names_its_rollout() -> None:
+    """An event of a rollout may wait for quiet hours or for a window."""
+    now, later = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 2, tzinfo=UTC)
+    event = msgspec.structs.replace(EVENT, rollout="kernel")
+    entries = [Entry(1, now, "c", NODE, (Announced(event), Waiting(event.id, now, "", until=later)))]
+
+    told = timeline.build_timeline(event.id, entries)
+
+    assert told is not None
+    window = (
+        "until 2026-01-02T00:00:00Z, when the group's quiet hours are over, and a window of rollout kernel is open"
+    )
+    assert told.steps[-1].detail == window
+
+
 def test_an_event_born_started_says_why(client: ControlClient) -> None:
     """No notice was owed, and the story tells the reason."""
     told = tell(client, announce(client, "restart", "web-0"))
@@ -202,6 +218,18 @@ def test_a_second_attempt_is_told_as_such(harness: ApiHarness, client: ControlCl
     assert [step.detail for step in tell(client, event).steps[-2:]] == [
         "the driver was called",
         "the driver was called, attempt 2",
+    ]
+
+
+def test_an_attempt_names_its_leader(harness: ApiHarness, client: ControlClient) -> None:
+    """Where several nodes share the journal, the record tells which of them called the driver."""
+    event = announce(client, "restart", "web-0")
+    harness.attempt(event.lower(), 3, "n1")
+    harness.attempt(event.lower(), 4, "n2")
+
+    assert [step.detail for step in tell(client, event).steps[-2:]] == [
+        "the driver was called by node n1 in term 3",
+        "the driver was called by node n2 in term 4, attempt 2",
     ]
 
 
@@ -247,3 +275,15 @@ def test_a_story_tells_how_far_the_impact_is(harness: ApiHarness, client: Contro
 
     harness.node.progress.clear()
     assert tell(client, event).progress == ""
+
+
+def test_a_move_names_its_target() -> None:
+    """It is known before it has ended."""
+    harness = FleetHarness("ann declares: host h1; host h2; group web availability-set; vm web-0 in web on h1")
+    facts = harness.say("ann moves web-0 to h2 live")
+    (event,) = harness.fleet.events.values()
+    told = timeline.build_timeline(event.id, [Entry(1, event.announced_at, "c", NODE, facts)])
+
+    assert told is not None
+    assert (told.host, told.target) == ("h1", event.target)
+    assert event.target

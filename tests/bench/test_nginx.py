@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from bench.nginx import render_config
+from bench.nginx import EMPTY, render_config
 from forewarn.wire.versions import API_VERSIONS
 
 BODY = b'{"DocumentIncarnation":1,"Events":[]}'
@@ -37,6 +37,11 @@ def test_nginx_knows_every_version() -> None:
 def test_nginx_answers_with_the_same_body() -> None:
     """The empty document, as the service gave it."""
     assert f"return 200 '{BODY.decode()}';" in render()
+
+
+def test_nginx_answers_approvals_without_looking() -> None:
+    """On a path of its own, so that GETs are measured as before."""
+    assert f"location = {EMPTY} {{ return 200; }}" in render()
 
 
 def test_the_content_type_makes_up_for_other_lengths() -> None:

@@ -10,12 +10,12 @@ from bench.record_watch import RecordWatch
 
 def test_a_new_record_is_seen_when_it_is_opened(tmp_path: Path) -> None:
     """With the time by the clock that approvals are counted from."""
-    ledger = RecordWatch(tmp_path)
+    records = RecordWatch(tmp_path)
     before = monotonic()
     (tmp_path / "event").touch()
 
-    assert before <= ledger.wait_for_record() <= monotonic()
-    ledger.close()
+    assert before <= records.wait_for_record() <= monotonic()
+    records.close()
 
 
 def test_a_directory_that_is_not_there_cannot_be_watched(tmp_path: Path) -> None:

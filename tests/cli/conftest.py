@@ -1,4 +1,4 @@
-"""An office that answers, and the command line that speaks to it."""
+"""A control plane that answers, and the command line that speaks to it."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -46,10 +46,10 @@ def test_tokens_are_listed_rotated_and_revoked(harness: ApiHarness, forewarn: Fo
     assert harness.ask("GET", "/v1/me", token=first["token"]).status == 401
     assert harness.ask("GET", "/v1/me", token=second["token"]).status == 200
 
-    assert forewarn("token", "revoke", second["id"]).code == 0
+    assert forewarn("token", "revoke", second["id"], "--yes").code == 0
     assert harness.ask("GET", "/v1/me", token=second["token"]).status == 401
     assert forewarn("token", "list").out.startswith("no tokens yet")
-    assert forewarn("token", "revoke", "ada").code == 1
+    assert forewarn("token", "revoke", "ada", "--yes").code == 1
 
 
 @pytest.mark.parametrize("arguments", [["--role", "king"], ["--role", "viewer", "--expires-in", "soon"], []])

@@ -120,7 +120,8 @@ def test_every_operation_on_a_vm_announces_its_type(
     harness: ApiHarness, forewarn: Forewarn, operation: str, vm: str, type_: str
 ) -> None:
     """As the table of operations says."""
-    ran = forewarn("vm", operation, vm, "--json")
+    is_final = operation in ("evict", "delete")
+    ran = forewarn("vm", operation, vm, *(["--yes"] if is_final else []), "--json")
 
     assert ran.json["type"] == type_
     assert len(harness.node.replica.fleet.events) == 1
@@ -275,7 +276,7 @@ def test_vms_are_added_and_removed(harness: ApiHarness, forewarn: Forewarn) -> N
         ["mac", "address", "52:54:00:12:34:56"],
     ]
 
-    assert forewarn("vm", "remove", "solo").out == "solo was removed\n"
+    assert forewarn("vm", "remove", "solo", "--yes").out == "solo was removed\n"
     assert "solo" not in harness.node.replica.fleet.groups
 
 
@@ -283,9 +284,10 @@ def test_a_vm_with_an_event_is_removed_only_with_it(harness: ApiHarness, forewar
     """Nobody is surprised by a canceled event."""
     event = forewarn("vm", "freeze", "web-0", "--json").json["id"]
 
-    assert forewarn("vm", "remove", "web-0").code == 1
+    assert forewarn("vm", "remove", "web-0", "-y").code == 1
     assert (
-        forewarn("vm", "remove", "web-0", "--cancel-events").out == f"web-0 was removed; event {event} is canceled\n"
+        forewarn("vm", "remove", "web-0", "-y", "--cancel-events").out
+        == f"web-0 was removed; event {event} is canceled\n"
     )
     assert "web-0" not in harness.node.replica.fleet.vms
 

@@ -55,7 +55,7 @@ def test_what_is_ours_binds_only_who_is_held_to_it(forewarn: Forewarn) -> None:
         (["--url", "http://127.0.0.1:1", "--client", "x"], 2, "give a server with --url, or a client with --client"),
         (["--url", "http://127.0.0.1:1", "--wait", "soon"], 2, "flag --wait is 'soon', expected a duration"),
         (["--url", "http://127.0.0.1:1", "--only", "etags"], 2, "there is no rule 'etags'; did you mean 'etag'?"),
-        (["--url", "http://127.0.0.1:1"], 3, "nobody answers at 127.0.0.1:1"),
+        (["--url", "http://127.0.0.1:1"], 3, "no server answers at 127.0.0.1:1"),
         (["--client", "no-such-program"], 2, "the client 'no-such-program' cannot be run"),
     ],
 )

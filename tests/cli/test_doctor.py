@@ -322,7 +322,7 @@ def test_a_journal_elsewhere_is_looked_at_there(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("journal", "state", "said"),
     [
-        ("memory:", FindingState.UNSURE, "'memory' is installed, but not checked: only 'sqlite' can be"),
+        ("memory:", FindingState.UNSURE, "'memory' is installed, but not checked: only our own can be"),
         ("sqlit:", FindingState.WRONG, "did you mean 'sqlite'?"),
     ],
 )
@@ -414,7 +414,7 @@ def test_what_a_driver_says_of_its_machines_is_told(
     ]
 
 
-class Asking(SimulatedDriver):
+class CheckedDriver(SimulatedDriver):
     """A driver that tells which hosts it would ask for a machine."""
 
     def know_hosts(self, names: tuple[str, ...]) -> None:
@@ -429,7 +429,7 @@ def test_a_driver_looks_for_machines_on_every_host_of_the_fleet(
     forewarn: Forewarn, harness: ApiHarness, monkeypatch: pytest.MonkeyPatch, *, is_running: bool
 ) -> None:
     """Also on one where no VM stands; else the advice would be to start what runs there."""
-    monkeypatch.setattr(plugin_loader, "load", lambda *_: Asking)
+    monkeypatch.setattr(plugin_loader, "load", lambda *_: CheckedDriver)
     if not is_running:
         Path("fleet.toml").write_text('[[host]]\nname = "h8"\n\n[[host]]\nname = "h9"\n')
         monkeypatch.setenv("FOREWARN_FLEET", "fleet.toml")

@@ -41,7 +41,7 @@ def test_an_older_version_can_be_asked(forewarn: Forewarn, scheduled_events: Sch
     """What it does not tell is left out."""
     scheduled_events.vms[0].reboot()
 
-    assert "by somebody\n" in forewarn("events", "--api-version", "2017-03-01").out
+    assert "by an unknown source\n" in forewarn("events", "--api-version", "2017-03-01").out
     assert forewarn("events", "--api-version", "2031-01-01").code == 1
 
 

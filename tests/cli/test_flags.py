@@ -19,7 +19,7 @@ WRONG = [
     ("host degrade h1 --fails-within x", "'--fails-within': 'x' is no duration"),
     (f"host degrade h1 --fails-within 7d --description {LONG}", "--description: it must have at most 500 characters"),
     ("host degrade h1 --fails-within 9000000d", "--fails-within"),
-    (f"host fail h1 --description {LONG}", "--description: it must have at most 500 characters"),
+    (f"host fail h1 --yes --description {LONG}", "--description: it must have at most 500 characters"),
     ("event postpone last --by x", "'--by': 'x' is no duration"),
     ("event postpone last --by 90d", "--by: it must be at most 30d"),
     (f"event postpone last --by 1m --reason {LONG}", "--reason: it must have at most 500 characters"),

@@ -45,7 +45,7 @@ def test_details_are_words(forewarn: Forewarn, tmp_path: Path) -> None:
 def test_a_host_is_named_where_no_event_is(forewarn: Forewarn) -> None:
     """Of a move, and of a host's state."""
     forewarn("vm", "move", "web-0", "h2")
-    forewarn("host", "fail", "h1")
+    forewarn("host", "fail", "h1", "--yes")
 
     told = forewarn("history").out
 

@@ -9,7 +9,7 @@ from tests.harness import ApiHarness
 def test_the_state_of_a_host_is_told_until_it_is_repaired(harness: ApiHarness, forewarn: Forewarn) -> None:
     """In the list, in its own page, and in JSON; what was Scheduled because of it is canceled."""
     assert forewarn("host", "degrade", "h1", "--fails-within", "7d").code == 0
-    assert forewarn("host", "fail", "h2").code == 0
+    assert forewarn("host", "fail", "h2", "--yes").code == 0
 
     listed = forewarn("host", "list", "--json").json
     assert [(host["name"], host["state"], host["vms"]) for host in listed] == [
@@ -34,6 +34,7 @@ def test_the_state_of_a_host_is_told_until_it_is_repaired(harness: ApiHarness, f
         "vms": 2,
         "state": "failed",
         "cordoned": False,
+        "labels": {},
     }
     assert forewarn("host", "repaired", "h1").out == "h1 is up; 2 events are canceled\n"
     assert forewarn("host", "repaired", "h2", "--json").json["state"] == "up"
@@ -44,7 +45,7 @@ def test_the_state_of_a_host_is_told_until_it_is_repaired(harness: ApiHarness, f
 
 def test_no_vm_is_added_to_a_failed_host(harness: ApiHarness, forewarn: Forewarn) -> None:
     """The refusal says what to do instead."""
-    forewarn("host", "fail", "h2")
+    forewarn("host", "fail", "h2", "--yes")
 
     refused = forewarn("vm", "add", "new", "--host", "h2")
 
@@ -108,7 +109,7 @@ def test_a_quorum_can_be_left_again(forewarn: Forewarn) -> None:
 @pytest.mark.usefixtures("harness")
 def test_only_spot_vms_are_evicted(forewarn: Forewarn) -> None:
     """Any other is refused with what can be done instead."""
-    refused = forewarn("vm", "evict", "web-0")
+    refused = forewarn("vm", "evict", "web-0", "--yes")
 
     assert (refused.code, "web-0 is not a spot VM" in refused.err) == (1, True)
 
@@ -142,7 +143,7 @@ def test_who_cannot_go_is_named_before_anything_moves(harness: ApiHarness, forew
     assert forewarn("host", "cordon", "h2").out == "h2 is up, cordoned\n"
     refused = forewarn("host", "drain", "h1")
     assert refused.code == 1
-    assert "these VMs cannot leave h1: pool_0 (no other host is up and not cordoned), web-0 (" in refused.err
+    assert "these VMs cannot leave h1: pool_0 (no other host is up, not cordoned and not in a wave" in refused.err
     assert refused.err.rstrip().endswith("free capacity for them, or continue without them: --leave-stuck")
     assert list(harness.node.replica.fleet.cordoned) == ["h2"]
     assert "web-0 cannot leave h1: no other host" in forewarn("host", "drain", "h1", "--dry-run").out
@@ -150,8 +151,8 @@ def test_who_cannot_go_is_named_before_anything_moves(harness: ApiHarness, forew
     drained = forewarn("host", "drain", "h1", "--leave-stuck")
     assert drained.out.splitlines() == [
         "h1 is cordoned; no running VM has to leave it",
-        "pool_0 stays on h1: no other host is up and not cordoned",
-        "web-0 stays on h1: no other host is up and not cordoned",
+        "pool_0 stays on h1: no other host is up, not cordoned and not in a wave of a rollout",
+        "web-0 stays on h1: no other host is up, not cordoned and not in a wave of a rollout",
     ]
     assert "left: pool_0 no other host" in forewarn("history", "--host", "h1", "--wide").out
     assert "host-cordon-set" in forewarn("history", "--vm", "web-0").out

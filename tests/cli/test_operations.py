@@ -27,7 +27,7 @@ def test_a_host_that_will_fail_is_announced_days_ahead(harness: ApiHarness, fore
 
 def test_a_host_that_failed_is_left_at_once(harness: ApiHarness, forewarn: Forewarn) -> None:
     """Its VMs' events are born Started."""
-    events = forewarn("host", "fail", "h2", "--json").json
+    events = forewarn("host", "fail", "h2", "--yes", "--json").json
 
     assert [each["status"] for each in events] == ["Started"] * 2
     assert len(harness.node.replica.fleet.events) == 2
@@ -43,22 +43,22 @@ def test_a_prediction_without_a_time_is_wrong_usage(forewarn: Forewarn, within: 
 
 def test_reclaiming_says_why_just_these(harness: ApiHarness, forewarn: Forewarn) -> None:
     """For people and for programs."""
-    assert "stands on h1" in forewarn("spot", "reclaim", "--host", "h1").out
+    assert "stands on h1" in forewarn("spot", "reclaim", "--yes", "--host", "h1").out
     harness.ask("POST", "/v1/events/last/cancel")
-    chosen = forewarn("spot", "reclaim", "--count", "1", "--json").json
+    chosen = forewarn("spot", "reclaim", "--yes", "--count", "1", "--json").json
 
     assert (chosen[0]["resources"], chosen[0]["reason"][:10]) == (["pool_0"], "group pool")
     assert forewarn("spot", "reclaim").code == 2
-    assert forewarn("spot", "reclaim", "--count", "9").code == 1
-    assert "no spot VM stands on h2" in forewarn("spot", "reclaim", "--host", "h2").out
+    assert forewarn("spot", "reclaim", "--yes", "--count", "9").code == 1
+    assert "no spot VM stands on h2" in forewarn("spot", "reclaim", "--yes", "--host", "h2").out
 
 
 def test_scaling_in_says_why_just_these(harness: ApiHarness, forewarn: Forewarn) -> None:
     """Only scale sets can be."""
     harness.enrol("pool", "pool_0")
 
-    assert "newest of the 1 VMs" in forewarn("group", "scale-in", "pool", "--count", "1").out
-    assert forewarn("group", "scale-in", "web", "--count", "1").code == 1
+    assert "newest of the 1 VMs" in forewarn("group", "scale-in", "pool", "--count", "1", "--yes").out
+    assert forewarn("group", "scale-in", "web", "--count", "1", "--yes").code == 1
 
 
 def test_an_event_is_postponed_as_far_as_its_group_allows(harness: ApiHarness, forewarn: Forewarn) -> None:
@@ -83,7 +83,7 @@ def test_subscriptions_are_added_listed_and_removed(harness: ApiHarness, forewar
     assert "whsec_" not in listed
     assert listed.splitlines()[1].split()[:5] == ["pager", "webhook", "https://example.org/…", "web", "Reboot"]
     assert forewarn("subscription", "add", "ops", "nobody", "--kind", "mail").code == 1
-    assert forewarn("subscription", "remove", "pager").out == "subscription pager removed\n"
+    assert forewarn("subscription", "remove", "pager", "--yes").out == "subscription pager removed\n"
     assert not harness.node.replica.fleet.subscriptions
 
 

@@ -58,8 +58,9 @@ def test_the_exit_code_says_whose_fault_it_was(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["vm", "lst"], "no such command 'lst'; did you mean 'list'?\n"),
-        (["vm", "restart"], "missing argument 'NAME'; see 'forewarn vm restart --help'"),
+        (["event", "lst"], "no such command 'lst'; did you mean 'list'?\n"),
+        (["vm", "show"], "missing argument 'NAME'; see 'forewarn vm show --help'"),
+        (["vm", "restart"], "say which VMs: names, globs such as 'web-*', an option, or --all; see 'forewarn vm"),
         (["--json", "vm", "list"], "--json stands after the command: forewarn vm list --json\n"),
         (["vm", "--wide", "list"], "--wide stands after the command: forewarn vm list --wide\n"),
         (["vm", "list", "--jsn"], "no such option '--jsn'; did you mean '--json'?\n"),
@@ -128,7 +129,7 @@ def test_an_interruption_is_no_traceback(monkeypatch: pytest.MonkeyPatch, capsys
 
 TABLES = re.compile(
     r"list$|(vm|group) show|history|events|reclaim|scale-in|agent (check|test|status)|group set|"
-    r"host (?!show|repaired|cordon|uncordon)"
+    r"vm (restart|delete|set|move)|host (?!show|add)"
 )
 
 

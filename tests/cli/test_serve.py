@@ -131,7 +131,10 @@ def test_what_was_done_is_there_after_a_kill(tmp_path: Path) -> None:
         (["--config", "absent.toml"], "absent.toml cannot be read: No such file or directory"),
         (["--fleet", "absent.toml"], "absent.toml cannot be read: No such file or directory"),
         (["--driver", "simulatd"], "did you mean 'simulated'?"),
-        (["--journal", "sqlit:"], "there is no journal 'sqlit' (installed: memory, sqlite); did you mean 'sqlite'?"),
+        (
+            ["--journal", "sqlit:"],
+            "there is no journal 'sqlit' (installed: memory, postgresql, sqlite); did you mean 'sqlite'?",
+        ),
         (["--journal", "memory:here"], "journal 'memory' takes no location, but 'here' is given; write memory:"),
         (["--journal", "memory:", "--data", "file"], "file cannot be made (File exists); name another directory"),
         (["--default-vm", "web-0"], "default_vm is 'web-0', but the fleet has no such VM"),
@@ -252,7 +255,7 @@ def test_a_demo_starts_again_where_one_was_killed(tmp_path: Path) -> None:
     arguments = ("demo", "--metadata", f"127.0.0.1:{free_port()}", "--control", "off")
     directory = tmp_path / "forewarn-demo"
     with running(*arguments, cwd=tmp_path, until=directory):
-        assert forewarn("--data", str(directory), "vm", "delete", "web-0").returncode == 0
+        assert forewarn("--data", str(directory), "vm", "delete", "web-0", "--yes").returncode == 0
         second = forewarn(*arguments, cwd=tmp_path)
         assert second.returncode == 3
         assert "is in use by the process with id" in second.stderr

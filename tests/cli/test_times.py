@@ -55,6 +55,7 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         (0.2, "now"),
         (-0.2, "just now"),
         (-3, "3 s ago"),
+        (1, "in 1 s"),
         (90, "in 90 s"),
         (14 * 60, "in 14 min"),
         (3 * 3_600, "in 3 h"),

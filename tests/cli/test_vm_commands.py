@@ -56,11 +56,10 @@ def test_a_service_that_takes_long_is_said_to_be_waited_for(monkeypatch: pytest.
         said.append((text, err))
         client.told.set()
 
-    monkeypatch.setattr(vm_commands, "SLOW", 0.0)
     monkeypatch.setattr(vm_commands, "is_watched", lambda _: True)
     monkeypatch.setattr("click.echo", echo)
 
-    assert first_document(cast("Client", client)) == Document(1, ())
+    assert first_document(cast("Client", client), slow=0.0) == Document(1, ())
     assert said == [("waiting for the service; its first answer may take two minutes", True)]
 
 
@@ -162,8 +161,8 @@ def test_what_an_old_version_does_not_tell_is_left_out() -> None:
     """Neither source nor description nor duration."""
     old = msgspec.structs.replace(REBOOT, source=None, description="")
 
-    assert details(old) == "by somebody"
-    assert details(msgspec.structs.replace(old, duration=0)) == "by somebody, without interruption"
+    assert details(old) == "by an unknown source"
+    assert details(msgspec.structs.replace(old, duration=0)) == "by an unknown source, without interruption"
 
 
 def test_json_has_azures_words_and_whether_it_concerns_me() -> None:

@@ -18,6 +18,10 @@ LOCAL = {
     "network setup",
     "network check",
     "network teardown",
+    "journal copy",
+    "journal export",
+    "journal import",
+    "journal migrate",
     "journal verify",
     "backup",
     "restore",
@@ -27,7 +31,20 @@ LOCAL = {
     "import libvirt",
 }
 """Commands that speak to no service, or to another first."""
-SAMPLES = {"terms": ["approval=any"], "duration": ["10m"], "seconds": ["10m"], "file": ["fleet.toml"], "out": ["new"]}
+CHOSEN = {
+    "rollout plan": ["--operation", "reboot"],
+    "rollout start": ["--operation", "reboot"],
+    "rollout edit": ["--parallel", "3"],
+}
+"""One of several options that a command requires."""
+SAMPLES = {
+    "labels": ["a=b"],
+    "terms": ["approval=any"],
+    "duration": ["10m"],
+    "seconds": ["10m"],
+    "file": ["fleet.toml"],
+    "out": ["new"],
+}
 
 
 def groups(command: click.Command, path: str = "") -> Iterator[str]:
@@ -53,9 +70,10 @@ def sample(parameter: click.Parameter) -> list[str]:
 
 def words(path: str) -> list[str]:
     """Return a command line with all that the command requires."""
-    chosen = {"ids", "count"}  # one of several is required, and the command itself looks at that
-    needed = [each for each in COMMANDS[path].params if each.required or each.name in chosen]
-    return [*path.split(), *(word for each in needed for word in sample(each))]
+    chosen = {"ids", "count", "names", "labels"}  # one of several is required, and the command itself looks at that
+    given = [each for each in COMMANDS[path].params if each.required or each.name in chosen]
+    yes = ["--yes"] if any("-y" in each.opts for each in COMMANDS[path].params) else []
+    return [*path.split(), *(word for each in given for word in sample(each)), *CHOSEN.get(path, ()), *yes]
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +84,7 @@ def _nowhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("FOREWARN_AGENT_CONFIG", str(tmp_path / "agent.toml"))
     (tmp_path / "agent.toml").write_text(f'socket = "{tmp_path}/agent.sock"\n', encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "fleet.toml").write_text('[[vm]]\nname = "db"\n', encoding="utf-8")
 
 
@@ -95,11 +114,9 @@ def test_an_option_that_does_not_exist_is_wrong_usage(forewarn: Forewarn, path: 
 @pytest.mark.parametrize("path", COMMANDS)
 def test_json_may_stand_last(path: str) -> None:
     """After everything that the command needs."""
-    context = COMMANDS[path].make_context(
-        path, [*words(path)[len(path.split()) :], "--json"], parent=click.Context(cli, obj=ServiceChoice())
-    )
-
-    assert context.params["as_json"] is True
+    given = [*words(path)[len(path.split()) :], "--json"]
+    with COMMANDS[path].make_context(path, given, parent=click.Context(cli, obj=ServiceChoice())) as context:
+        assert context.params["as_json"] is True
 
 
 @pytest.mark.parametrize("path", [path for path in COMMANDS if path not in LOCAL])

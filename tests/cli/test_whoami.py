@@ -33,7 +33,7 @@ def test_a_vm_learns_its_name_and_its_service(forewarn: Forewarn, monkeypatch: p
             "neighbours": ["web-1"],
         }
         assert shown.splitlines()[:2] == ["name         web-0", "name from    instance metadata"]
-        assert "changes      told at once (long poll)\n" in shown
+        assert "changes      reported at once (long poll)\n" in shown
 
 
 @pytest.fixture

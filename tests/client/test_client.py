@@ -7,15 +7,24 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import forewarn
 from forewarn import ChangeKind, Client, Closed, Ending, NotPostponed, UnknownEvent
+from forewarn.client.steps import Pause
 from forewarn.core.errors import BadInput
 from forewarn.emulator import Emulator
 from forewarn.emulator.faults import FaultKind
 from forewarn.testing.scheduled_events import ScheduledEvents
 from forewarn.wire.versions import SCHEDULED_EVENTS
 from tests.client.hostile_server import CannedResponse, HostileServer, whole
+
+
+class HurriedClient(Client):
+    """A client that pauses for a thousandth of the time."""
+
+    def _pause(self, pause: Pause) -> object:
+        return super()._pause(replace(pause, seconds=pause.seconds / 1_000))
 
 
 @pytest.fixture
@@ -164,22 +173,19 @@ SLOW = {FaultKind.DELAY, FaultKind.STALL, FaultKind.SLOW_FIRST_CALL}
 
 
 @pytest.mark.parametrize("kind", sorted(set(FaultKind) - SLOW))
-def test_every_fault_that_the_emulator_knows_is_stood(
-    kind: FaultKind, scheduled_events: ScheduledEvents, client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_fault_that_the_emulator_knows_is_stood(kind: FaultKind, scheduled_events: ScheduledEvents) -> None:
     """Asked, named, approved and followed all the same."""
-    monkeypatch.setattr("forewarn.client.backoff._LONGEST", 0.001)
-    monkeypatch.setattr("forewarn.client.endpoint_problem._LONGEST_WISH", 0.001)
-    for times in (1, 3):
-        event = scheduled_events.vms[0].reboot()
-        scheduled_events.add_fault(kind, times=times)
-        document = client.document()
-        scheduled_events.add_fault(kind, times=times)
-        client.approve(*document.events)
+    with HurriedClient(scheduled_events.url) as client:
+        for times in (1, 3):
+            event = scheduled_events.vms[0].reboot()
+            scheduled_events.add_fault(kind, times=times)
+            document = client.document()
+            scheduled_events.add_fault(kind, times=times)
+            client.approve(*document.events)
 
-        assert event.status == "started"
-        scheduled_events.advance("15m")
-        assert client.own_name() == scheduled_events.vms[0].name
+            assert event.status == "started"
+            scheduled_events.advance("15m")
+            assert client.own_name() == scheduled_events.vms[0].name
 
 
 HOSTILE = {
@@ -211,12 +217,10 @@ def test_a_hostile_service_is_survived_and_logged_once(
 ) -> None:
     """Over real sockets, twenty times in a row; then its next document is seen."""
     caplog.set_level(logging.INFO, "forewarn.client")
-    monkeypatch.setattr("forewarn.client.backoff._LONGEST", 0.001)
-    monkeypatch.setattr("forewarn.client.document_follower._POLL", 0.001)
     if name == "silence":  # elsewhere a busy machine would make a second trouble of a late answer
         monkeypatch.setattr("forewarn.client.session._LATER", 0.05)
     news = whole(b'\xef\xbb\xbf{"DocumentIncarnation":2,"Events":[]}')
-    with HostileServer(whole(), *[HOSTILE[name]] * 20, news) as server, Client(server.url) as client:
+    with HostileServer(whole(), *[HOSTILE[name]] * 20, news) as server, HurriedClient(server.url) as client:
         documents = client.documents()
 
         assert [next(documents).incarnation, next(documents).incarnation] == [1, 2]

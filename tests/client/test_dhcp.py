@@ -40,6 +40,7 @@ def test_a_discover_goes_to_everybody_with_a_sound_header() -> None:
     assert sent[12:24] == bytes(4) + b"\xff" * 4 + struct.pack("!2H", 68, 67)
     assert (total & 0xFFFF) + (total >> 16) == 0xFFFF
     assert struct.unpack("!H", sent[2:4])[0] == len(sent) == 272
+    assert sent[6:8] == bytes(2)  # it is whole
 
 
 def test_an_offer_names_the_service() -> None:
@@ -76,3 +77,8 @@ def test_any_bytes_are_read_without_harm(data: bytes, cut: int) -> None:
     reply_in(data, MAC, 7)
     endpoint_in(offer()[:-1] + data)
     endpoint_in(offer((245, WIRE_SERVER))[:cut])
+
+
+def test_what_follows_the_end_is_no_option() -> None:
+    """Servers fill a message up with whatever they have."""
+    assert endpoint_in(offer() + bytes((245, 4)) + WIRE_SERVER) == ""

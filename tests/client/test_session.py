@@ -18,7 +18,7 @@ from forewarn.client.errors import (
     VersionRefused,
 )
 from forewarn.client.steps import NoResponse
-from forewarn.core.errors import BadInput, Refused
+from forewarn.core.errors import BadInput, ForewarnError, Refused
 from forewarn.http.codec import HttpResponse
 from forewarn.wire.document import Document
 from forewarn.wire.versions import SCHEDULED_EVENTS
@@ -413,6 +413,23 @@ def test_where_the_name_is_not_told_the_host_name_is_looked_for_among_events(rep
         session = harness.session()
         assert harness.play(session.own_name()) == name
         assert session.is_name_guessed
+
+
+@pytest.mark.parametrize("status", [403, 410, 429, 500, 503])
+def test_a_name_that_is_refused_for_now_is_not_guessed(status: int) -> None:
+    """The service knows it, and may tell it later."""
+    harness = SessionHarness(problem(status))
+
+    with pytest.raises(ForewarnError, match=str(status)):
+        harness.play(harness.session().own_name())
+
+
+def test_a_name_has_up_to_256_characters() -> None:
+    """A longer text is something else."""
+    longest = "x" * 256
+    harness = SessionHarness(HttpResponse(200, {}, longest.encode()))
+
+    assert harness.play(harness.session().own_name()) == longest
 
 
 def test_whether_a_service_holds_questions_is_seen_by_asking_one() -> None:

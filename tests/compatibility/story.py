@@ -302,7 +302,7 @@ class Story:
     """Carries out sentences and commands, seven seconds between two of them."""
 
     def __init__(self, harness: ApiHarness) -> None:
-        self._office = harness
+        self._harness = harness
         self._labels = Labels()
         self._reader = Reader(harness.node.replica.fleet, self._labels)
         self._reader._count = harness.node.replica.revision  # ids of commands are used once
@@ -310,10 +310,10 @@ class Story:
 
     @property
     def revision(self) -> int:
-        return self._office.node.replica.revision
+        return self._harness.node.replica.revision
 
     def now(self) -> datetime:
-        return self._office.clock.now()
+        return self._harness.clock.now()
 
     def say(self, sentence: str) -> str:
         """Carry out a sentence; return the label of the event that it announces first, if it announces any."""
@@ -329,7 +329,7 @@ class Story:
             fingerprint = hashlib.blake2b(sentence.encode(), digest_size=16).hexdigest()
             events = command.events if isinstance(command, Approve) else named
             command = replace(command, request=RecordedRequest(fingerprint, events))
-        facts = self._office.do(command)
+        facts = self._harness.do(command)
         born = []
         for fact in facts:
             self._labels.give(fact)
@@ -346,7 +346,7 @@ class Story:
         return self._labels.id_of(label)
 
     def wait(self, time: timedelta) -> None:
-        self._office.clock.advance(time)
+        self._harness.clock.advance(time)
 
     def wait_until_due(self) -> None:
         """Let the notice of everything that is announced pass."""
@@ -354,12 +354,12 @@ class Story:
         self.say("the time comes")
 
     def step_clock(self, by: timedelta) -> None:
-        self._office.clock.step(by)
+        self._harness.clock.step(by)
 
     def apply(self, text: str, *, is_start: bool = False, cancel_events: bool = False) -> None:
         """Apply a fleet file: by an operator, or at a start of the service."""
         self.wait(timedelta(seconds=7))
-        fleet = self._office.node.replica.fleet
+        fleet = self._harness.node.replica.fleet
         command = ApplyDeclaration(
             id=self.id(),
             by=NODE if is_start else _operator(),
@@ -374,17 +374,17 @@ class Story:
 
     def report_switch(self, vm: str, result: ImpactResult, detail: str) -> None:
         """Let the driver tell whether it started or stopped a VM."""
-        asked = self._office.node.replica.fleet.power_requests[vm].id
+        asked = self._harness.node.replica.fleet.power_requests[vm].id
         self.do(ReportPowerSwitch(id=self.id(), by=NODE, vm=vm, asked=asked, result=result, detail=detail))
 
     def unfinished(self, operation: str, vm: str = "") -> list[str]:
         """Return the labels of the unfinished events of an operation."""
-        events = self._office.node.replica.fleet.events.values()
+        events = self._harness.node.replica.fleet.events.values()
         return [self._labels.of(e.id) for e in events if e.operation == operation and vm in (*e.vms, "")]
 
     def finish_all(self) -> None:
         """Let the time of every event come, and the driver carry out all of them."""
-        while events := self._office.node.replica.fleet.events:
+        while events := self._harness.node.replica.fleet.events:
             self.wait_until_due()
             for event in [event.id for event in events.values() if event.status is EventStatus.STARTED]:
                 self.finish(self._labels.of(event))
@@ -396,7 +396,7 @@ class Story:
 
     def _caller(self, by: Caller) -> Caller:
         if by.kind is CallerKind.VM:
-            vm = self._office.node.replica.fleet.vms[by.name]
+            vm = self._harness.node.replica.fleet.vms[by.name]
             return replace(by, origin=vm.address or f"10.9.0.{len(by.name)}")
         return by if by == NODE else replace(by, origin="control.sock")
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.control.server import change_stream
+from forewarn.control.server.change_stream import ChangeStream
 from tests.compatibility import views
 from tests.compatibility.comparing import differences, stored
 from tests.harness import ApiHarness
@@ -26,11 +26,12 @@ def test_the_stream_of_changes_is_what_it_was(harness: ApiHarness, recorded: Pat
     assert differences(stored(recorded / "changes.json"), views.changes(harness)) == []
 
 
+@pytest.mark.end_to_end
 def test_the_stream_of_changes_does_not_depend_on_how_much_is_read_at_a_time(
-    harness: ApiHarness, recorded: Path, monkeypatch: pytest.MonkeyPatch
+    harness: ApiHarness, recorded: Path
 ) -> None:
     """Facts that do not name the group of their event reach its owner without the announcement beside them."""
-    monkeypatch.setattr(change_stream, "_BATCH", 1)
+    harness.context.changes = ChangeStream(harness.node, harness.journal, batch=1)
 
     assert differences(stored(recorded / "changes.json"), views.changes(harness)) == []
 

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 from pathlib import Path
+from socket import gethostname
 
 import pytest
 from hypothesis import given
@@ -35,6 +36,13 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: P
 SAMPLES = {
     "data": ("/srv/forewarn", Path("/srv/forewarn")),
     "journal": ("sqlite:/srv/journal", "sqlite:/srv/journal"),
+    "node": ("n1", "n1"),
+    "cluster": ("off", None),
+    "cluster_certificate": ("n1.pem", Path("n1.pem")),
+    "cluster_key": ("n1.key", Path("n1.key")),
+    "cluster_authority": ("authority.pem", Path("authority.pem")),
+    "behind_after": ("30s", timedelta(seconds=30)),
+    "answer_behind": ("false", False),
     "metadata": ("[::1]:80", ListenAddress("::1", 80)),
     "control": ("off", None),
     "control_certificate": ("control.pem", Path("control.pem")),
@@ -51,7 +59,11 @@ SAMPLES = {
     "rate_burst": ("7", 7),
     "connections_per_caller": ("0", 0),
     "connections": ("9", 9),
+    "workers": ("2", 2),
+    "leader_timeout": ("90s", timedelta(seconds=90)),
     "user_operation_limit": ("3", 3),
+    "maintenance_windows": ("Sat 02:00-06:00; 22:00-23:00", ("Sat 02:00-06:00", "22:00-23:00")),
+    "gate_programs": ("/etc/forewarn/gates", Path("/etc/forewarn/gates")),
     "history": ("30d", timedelta(days=30)),
     "log_level": ("debug", "debug"),
     "log_format": ("json", "json"),
@@ -69,6 +81,27 @@ def test_every_setting_is_a_flag_a_variable_and_a_key(tmp_path: Path, name: str)
     assert getattr(load({name: given_text}, {}, Path("/dev/null")), name) == value
     assert getattr(load({}, {f"FOREWARN_{name.upper()}": given_text}, Path("/dev/null")), name) == value
     assert getattr(load({}, {}, file), name) == (tmp_path / value if isinstance(value, Path) else value)
+
+
+def test_workers_must_have_time_to_wait_for_the_next_leader() -> None:
+    """A leader that is killed takes some seconds to be started again."""
+    assert load({"leader_timeout": "5s"}, {}, Path("/dev/null")).leader_timeout == timedelta(seconds=5)
+    with pytest.raises(BadInput, match=r"leader_timeout is too short.*; set it to 5s or more"):
+        load({"leader_timeout": "4s"}, {}, Path("/dev/null"))
+
+
+def test_workers_may_be_counted_from_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One core is left to the leader; there is at least one worker, and not more than fit."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 3})
+    assert load({"workers": "auto"}, {}, Path("/dev/null")).workers == 3
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    assert load({"workers": "auto"}, {}, Path("/dev/null")).workers == 1
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(128)))
+    assert load({"workers": "auto"}, {}, Path("/dev/null")).workers == 32
+    with pytest.raises(BadInput, match="a whole number from 0 to 32, or auto"):
+        load({"workers": "33"}, {}, Path("/dev/null"))
+    with pytest.raises(BadInput, match="workers follow a journal of SQLite only"):
+        load({"workers": "2", "journal": "memory:"}, {}, Path("/dev/null"))
 
 
 def test_paths_in_a_file_count_from_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,6 +212,34 @@ def test_what_cannot_be_on_the_network_is_refused(flags: dict[str, str], said: s
         load(flags, {}, Path("/dev/null"))
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"journal": "sqlite:"}, "cluster is for nodes that share a journal"),
+        ({"cluster": "0.0.0.0:8256"}, "name the address of this machine"),
+        ({"cluster_authority": None}, "nodes know each other by certificates"),
+        ({"cluster_certificate": None}, "nodes know each other by certificates"),
+        ({"workers": "2"}, "workers follow a journal of SQLite only"),
+    ],
+)
+def test_a_cluster_needs_a_shared_journal_an_address_and_certificates(
+    flags: dict[str, str | None], said: str
+) -> None:
+    """What is missing is named before anything starts."""
+    given: dict[str, str | None] = {
+        "journal": "postgresql://db/forewarn",
+        "cluster": "10.0.0.1:8256",
+        "cluster_certificate": "n1.pem",
+        "cluster_authority": "authority.pem",
+    }
+    found = load({name: value for name, value in given.items() if value}, {}, Path("/dev/null"))
+    assert found.cluster == ListenAddress("10.0.0.1", 8256)
+    assert found.node_name == gethostname()
+    given.update(flags)
+    with pytest.raises(BadInput, match=said):
+        load({name: value for name, value in given.items() if value}, {}, Path("/dev/null"))
+
+
 def test_the_driver_gets_its_own_table(tmp_path: Path) -> None:
     """Tables of drivers that are not named wait unread."""
     file = written(
@@ -266,3 +327,17 @@ def test_a_journal_without_a_colon_is_told_what_is_expected() -> None:
         "environment variable FOREWARN_JOURNAL is 'sqlite',"
         " expected NAME:LOCATION, such as sqlite:/var/lib/forewarn or memory:"
     )
+
+
+@pytest.mark.parametrize("journal", ["postgresql://ada:s3cret@one/db", "postgresql:host=one password=s3cret"])
+def test_a_password_in_the_journals_address_is_refused(journal: str) -> None:
+    """It would be shown by messages and by the list of processes; the refusal does not repeat it."""
+    with pytest.raises(BadInput, match="remove it, and set PGPASSWORD") as caught:
+        load({"journal": journal}, {})
+    assert "s3cret" not in str(caught.value)
+
+
+def test_an_address_with_ports_and_a_role_holds_no_password() -> None:
+    """Colons and at signs alone are none."""
+    journal = "postgresql://ada@one:5432,two:5433/db?sslmode=require&user=a@b"
+    assert load({"journal": journal}, {}).journal == journal

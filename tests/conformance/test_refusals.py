@@ -260,7 +260,7 @@ def test_root_without_version(harness: ServiceHarness) -> None:
 
 
 def test_refusals_are_free(tmp_path: Path) -> None:
-    """Knocking too often does not keep the door shut."""
+    """Knocking too often does not block it for ever."""
     with ServiceHarness(tmp_path, rate_limit=5.0, rate_burst=5) as harness:
         assert [harness.get().status for _ in range(50)] == [200] * 5 + [429] * 45
         harness.pass_time(seconds=1)

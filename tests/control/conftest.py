@@ -1,4 +1,4 @@
-"""An office that answers, for the tests of this folder."""
+"""A control plane that answers, for the tests of this folder."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -247,7 +247,7 @@ def test_a_change_that_met_another_fleet_is_refused(client: ControlClient) -> No
     """Somebody else changed it in between."""
     (page,) = client.declared()
     client.set_terms("web", TermsBody(postpone_limit=60))
-    with pytest.raises(Refused, match="changed by somebody else in the meantime"):
+    with pytest.raises(Refused, match="changed in the meantime"):
         client.change_fleet(FleetDiff(removed_vms=("db",)), seen=page.changes)
 
 

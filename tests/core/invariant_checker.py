@@ -191,7 +191,8 @@ class Moment:
 
     fact: AnyFact
     now: datetime
-    command: Command
+    command: Command | None
+    """None where only the journal is known."""
     before: FleetSnapshot
     after: FleetSnapshot
     memory: Memory
@@ -237,10 +238,8 @@ class InvariantChecker:
         """Take in one step, and check it."""
         started_from = FleetSnapshot.of(self._mirror)
         self.memory.take_in_command(command, started_from, now)
-        for moment in self._moments(command, now, facts or ()):
-            for check in self._of_facts:
-                check(moment)
-            self.memory.take_in(moment)
+        if facts:
+            self._see_facts(Entry(len(self.memory.entries) + 1, now, command.id, command.by, facts), command)
         self._mirror.last_at = fleet.last_at
         step = Step(
             command, now, started_from, before, facts, fleet, FleetSnapshot.of(fleet), self._mirror, self.memory
@@ -249,10 +248,18 @@ class InvariantChecker:
             of_step(step)
         self.memory.look_with_every_vm(step.after)
 
-    def _moments(self, command: Command, now: datetime, facts: tuple[AnyFact, ...]) -> Iterator[Moment]:
-        if not facts:
-            return
-        entry = Entry(len(self.memory.entries) + 1, now, command.id, command.by, facts)
+    def see_entry(self, entry: Entry) -> None:
+        """Take in the next entry of a journal, which does not hold the command itself, and check its facts."""
+        self._see_facts(entry, None)
+        self._mirror.last_at = entry.at
+
+    def _see_facts(self, entry: Entry, command: Command | None) -> None:
+        for moment in self._moments(entry, command):
+            for check in self._of_facts:
+                check(moment)
+            self.memory.take_in(moment)
+
+    def _moments(self, entry: Entry, command: Command | None) -> Iterator[Moment]:
         self.memory.entries.append(entry)
         by_json = _ENTRY_JSON.decode(msgspec.json.encode(entry))
         assert by_json == entry == _ENTRY_PACKED.decode(msgspec.msgpack.encode(entry))
@@ -260,7 +267,7 @@ class InvariantChecker:
         for fact in by_json.facts:
             self._mirror.evolve(fact)
             after = FleetSnapshot.of(self._mirror)
-            yield Moment(fact, now, command, sight, after, self.memory)
+            yield Moment(fact, entry.at, command, sight, after, self.memory)
             sight = after
 
     def refolded(self) -> Fleet:

@@ -18,6 +18,12 @@ the driver begins E1      the driver is done with E1 [web-0 on h2] the driver fa
 the driver sees web-0 crashed [saying WORDS]
 the driver finds web-0 crashed [saying WORDS]
 the driver sees web-0 moved to h2 [saying WORDS]
+ann rolls out ROLLOUT: reboot hosts=h1,h2 parallel=2 windows=Sat_02:00-06:00 ...
+ann edits rollout ROLLOUT: parallel=3                              rollout ROLLOUT goes on
+ann pauses rollout ROLLOUT [withdrawing]                           ann resumes rollout ROLLOUT
+ann cancels rollout ROLLOUT    ann retries rollout ROLLOUT [h1,h2]    ann skips h1 of rollout ROLLOUT
+rollout ROLLOUT drains h1 [live]                                   rollout ROLLOUT finds wave 2 well|unwell: WORDS
+the command on h1 of rollout ROLLOUT ends with 0                   h1 of rollout ROLLOUT answers with 0
 """
 
 import re
@@ -30,21 +36,27 @@ from uuid import UUID
 import msgspec
 
 from forewarn.core.commands import (
+    AdvanceRollout,
     ApplyDeclaration,
     Approve,
     CancelEvent,
+    CancelRollout,
     ChangeFleet,
     CheckDeadlines,
     Command,
     CordonHost,
     DeallocateVm,
     DrainHost,
+    DrainRolloutHost,
+    EditRollout,
     Enrol,
+    HostCommandPurpose,
     HostOperation,
     ImpactResult,
     MoveVm,
     OperateHost,
     OperateVm,
+    PauseRollout,
     Postponement,
     ReclaimSpot,
     RecordAsked,
@@ -52,10 +64,16 @@ from forewarn.core.commands import (
     RecordFetched,
     RecordObservation,
     RepairHost,
+    ReportHostCommand,
     ReportImpact,
     ReportPowerSwitch,
+    ReportRolloutCheck,
+    ResumeRollout,
+    RetryHosts,
     ScaleIn,
     SetGroup,
+    SkipHost,
+    StartRollout,
     StartVm,
     SwitchOff,
     VmOperation,
@@ -78,6 +96,7 @@ from forewarn.core.model import (
     Vm,
 )
 from forewarn.core.placement import Capacity, DrainPlan, plan_drain
+from forewarn.core.rollouts.model import RolloutTerms
 from forewarn.fleetfile.diff import CurrentFleet, diff_fleet
 from forewarn.fleetfile.parser import DesiredFleet
 from forewarn.simulator.words import Labels, read_time
@@ -190,8 +209,8 @@ class Reader:
 
     def postpone(self, match: re.Match[str], now: datetime) -> Command:
         event = self._labels.id_of(match["event"])
-        wish = Postponement(event, int(match["seconds"]), match["reason"] or "")
-        return Approve(id=self.id, by=self.caller(match["who"]), postponements=(wish,))
+        term = Postponement(event, int(match["seconds"]), match["reason"] or "")
+        return Approve(id=self.id, by=self.caller(match["who"]), postponements=(term,))
 
     def reclaim(self, match: re.Match[str], now: datetime) -> Command:
         count = int(match["count"]) if match["count"] else None
@@ -218,45 +237,45 @@ class Reader:
         )
 
     def declare(self, match: re.Match[str], now: datetime) -> Command:
-        wishes = [wish.strip() for wish in match["wishes"].split(";")]
+        terms = [term.strip() for term in match["terms"].split(";")]
         return ChangeFleet(
             id=self.id,
             by=self.caller(match["who"]),
-            hosts=tuple(Host(name) for (name,) in _find(r"host (\S+)", wishes)),
-            groups=tuple(_terms(name, kind, words) for name, kind, words in _find(r"group (\S+) (\S+)(.*)", wishes)),
+            hosts=tuple(Host(name) for (name,) in _find(r"host (\S+)", terms)),
+            groups=tuple(_terms(name, kind, words) for name, kind, words in _find(r"group (\S+) (\S+)(.*)", terms)),
             vms=tuple(
                 _vm(name, group, host, words)
-                for name, group, host, words in _find(r"vm (\S+) in (\S+)(?: on (\S+))?(.*)", wishes)
+                for name, group, host, words in _find(r"vm (\S+) in (\S+)(?: on (\S+))?(.*)", terms)
             ),
-            removed_hosts=tuple(name for (name,) in _find(r"no host (\S+)", wishes)),
-            removed_groups=tuple(name for (name,) in _find(r"no group (\S+)", wishes)),
-            removed_vms=tuple(name for (name,) in _find(r"no vm (\S+)", wishes)),
-            cancel_events="cancel events" in wishes,
-            seen=next((int(number) for (number,) in _find(r"having seen change (\d+)", wishes)), None),
+            removed_hosts=tuple(name for (name,) in _find(r"no host (\S+)", terms)),
+            removed_groups=tuple(name for (name,) in _find(r"no group (\S+)", terms)),
+            removed_vms=tuple(name for (name,) in _find(r"no vm (\S+)", terms)),
+            cancel_events="cancel events" in terms,
+            seen=next((int(number) for (number,) in _find(r"having seen change (\d+)", terms)), None),
         )
 
     def apply(self, match: re.Match[str], now: datetime) -> Command:
-        wishes = [wish.strip() for wish in match["wishes"].split(";")]
-        wish = DesiredFleet(
-            {name: Host(name) for (name,) in _find(r"host (\S+)", wishes)},
-            {name: _terms(name, kind, words) for name, kind, words in _find(r"group (\S+) (\S+)(.*)", wishes)},
+        terms = [term.strip() for term in match["terms"].split(";")]
+        term = DesiredFleet(
+            {name: Host(name) for (name,) in _find(r"host (\S+)", terms)},
+            {name: _terms(name, kind, words) for name, kind, words in _find(r"group (\S+) (\S+)(.*)", terms)},
             {
                 name: _vm(name, group, host, words)
-                for name, group, host, words in _find(r"vm (\S+) in (\S+)(?: on (\S+))?(.*)", wishes)
+                for name, group, host, words in _find(r"vm (\S+) in (\S+)(?: on (\S+))?(.*)", terms)
             },
         )
-        seen = next((int(number) for (number,) in _find(r"having seen declaration (\d+)", wishes)), None)
+        seen = next((int(number) for (number,) in _find(r"having seen declaration (\d+)", terms)), None)
         who = match.groupdict().get("who")
         return ApplyDeclaration(
             id=self.id,
             by=self.caller(who) if who else NODE,
             seen=self._fleet.last_applied.revision if seen is None else seen,
-            digest=sha256(match["wishes"].encode()).hexdigest(),
-            exact="exact" in wishes,
-            cancel_events="cancel events" in wishes,
-            yes="yes" in wishes,
+            digest=sha256(match["terms"].encode()).hexdigest(),
+            exact="exact" in terms,
+            cancel_events="cancel events" in terms,
+            yes="yes" in terms,
             is_start=who is None,
-            **msgspec.structs.asdict(diff_fleet(wish, CurrentFleet.last_applied(self._fleet))),
+            **msgspec.structs.asdict(diff_fleet(term, CurrentFleet.last_applied(self._fleet))),
         )
 
     def ask(self, match: re.Match[str], now: datetime) -> Command:
@@ -306,8 +325,89 @@ class Reader:
         )
         return RecordObservation(id=self.id, by=NODE, observation=seen)
 
+    def start_rollout(self, match: re.Match[str], now: datetime) -> Command:
+        terms = _rollout_terms(f"operation={match['operation']} {match['terms']}")
+        return StartRollout(
+            id=self.id, by=self.caller(match["who"]), name=match["name"], terms=terms, runs_commands=True
+        )
+
+    def edit_rollout(self, match: re.Match[str], now: datetime) -> Command:
+        terms = self._fleet.rollouts[match["name"]].terms
+        edited = _rollout_terms(match["terms"], msgspec.to_builtins(terms))
+        return EditRollout(
+            id=self.id, by=self.caller(match["who"]), name=match["name"], terms=edited, runs_commands=True
+        )
+
+    def advance_rollout(self, match: re.Match[str], now: datetime) -> Command:
+        return AdvanceRollout(id=self.id, by=NODE, rollout=match["name"])
+
+    def steer_rollout(self, match: re.Match[str], now: datetime) -> Command:
+        given: dict[str, Any] = {"id": self.id, "by": self.caller(match["who"]), "name": match["name"]}
+        match match["verb"]:
+            case "pauses":
+                return PauseRollout(withdraw=bool(match["rest"]), **given)
+            case "resumes":
+                return ResumeRollout(**given)
+            case "cancels":
+                return CancelRollout(**given)
+            case _:
+                return RetryHosts(hosts=tuple(filter(None, (match["rest"] or "").strip().split(","))), **given)
+
+    def skip_host(self, match: re.Match[str], now: datetime) -> Command:
+        return SkipHost(id=self.id, by=self.caller(match["who"]), name=match["name"], host=match["host"])
+
+    def drain_rollout_host(self, match: re.Match[str], now: datetime) -> Command:
+        plan = plan_drain(self._fleet, match["host"], Capacity())
+        return DrainRolloutHost(
+            id=self.id,
+            by=NODE,
+            rollout=match["name"],
+            host=match["host"],
+            placements=plan.placements,
+            left=plan.left,
+            live=bool(match["live"]),
+        )
+
+    def report_check(self, match: re.Match[str], now: datetime) -> Command:
+        return ReportRolloutCheck(
+            id=self.id,
+            by=NODE,
+            rollout=match["name"],
+            wave=int(match["wave"]),
+            passed=match["how"] == "well",
+            detail=match["detail"],
+            firing=tuple(match["detail"].split(", ")) if match["how"] == "firing" else (),
+        )
+
+    def report_command(self, match: re.Match[str], now: datetime) -> Command:
+        return ReportHostCommand(
+            id=self.id,
+            by=NODE,
+            rollout=match["name"],
+            host=match["host"],
+            purpose=HostCommandPurpose.RUN if match["run"] else HostCommandPurpose.ASK,
+            exit_status=int(match["status"]),
+        )
+
 
 _SENTENCES: tuple[tuple[str, Callable[[Reader, re.Match[str], datetime], Command]], ...] = (
+    (r"(?P<who>\S+) rolls out (?P<name>\S+): (?P<operation>\S+)(?P<terms>.*)", Reader.start_rollout),
+    (r"(?P<who>\S+) edits rollout (?P<name>\S+): (?P<terms>.*)", Reader.edit_rollout),
+    (r"rollout (?P<name>\S+) goes on", Reader.advance_rollout),
+    (
+        r"(?P<who>\S+) (?P<verb>pauses|resumes|cancels|retries) rollout (?P<name>\S+)(?P<rest> \S+)?",
+        Reader.steer_rollout,
+    ),
+    (r"(?P<who>\S+) skips (?P<host>\S+) of rollout (?P<name>\S+)", Reader.skip_host),
+    (r"rollout (?P<name>\S+) drains (?P<host>\S+)(?P<live> live)?", Reader.drain_rollout_host),
+    (
+        r"rollout (?P<name>\S+) finds wave (?P<wave>\d+) (?P<how>well|unwell|firing): (?P<detail>.*)",
+        Reader.report_check,
+    ),
+    (
+        r"(?P<run>the command on )?(?P<host>\S+) of rollout (?P<name>\S+) (?:ends|answers) with (?P<status>\d+)",
+        Reader.report_command,
+    ),
     (r"(?P<who>\S+) repairs host (?P<host>\S+)", Reader.repair_host),
     (r"(?P<who>\S+) (?P<un>un)?cordons host (?P<host>\S+)", Reader.cordon),
     (
@@ -332,9 +432,9 @@ _SENTENCES: tuple[tuple[str, Callable[[Reader, re.Match[str], datetime], Command
     (r"(?P<who>\S+) scales (?P<group>\S+) in by (?P<count>-?\d+)", Reader.scale_in),
     (r"(?P<who>\S+) cancels (?P<event>\S+)", Reader.cancel),
     (r"(?P<who>\S+) sets (?P<group>\S+) (?P<terms>.*)", Reader.set_group),
-    (r"(?P<who>\S+) declares: (?P<wishes>.*)", Reader.declare),
-    (r"(?P<who>\S+) applies: (?P<wishes>.*)", Reader.apply),
-    (r"the service starts with: (?P<wishes>.*)", Reader.apply),
+    (r"(?P<who>\S+) declares: (?P<terms>.*)", Reader.declare),
+    (r"(?P<who>\S+) applies: (?P<terms>.*)", Reader.apply),
+    (r"the service starts with: (?P<terms>.*)", Reader.apply),
     (r"(?P<who>\S+) asks", Reader.ask),
     (r"(?P<who>\S+) is shown (?P<event>\S+)", Reader.see),
     (r"the time comes", Reader.wake),
@@ -350,6 +450,22 @@ _SENTENCES: tuple[tuple[str, Callable[[Reader, re.Match[str], datetime], Command
 )
 
 
+def _rollout_terms(words: str, given: dict[str, Any] | None = None) -> RolloutTerms:
+    """Read ``key=value`` words; a list has commas, and ``_`` stands for a space."""
+    terms = dict(given or {})
+    for word in words.split():
+        key, _, value = word.partition("=")
+        is_list = key in ("hosts", "windows", "alerts", "canary_hosts")
+        text = value.replace("_", " ")
+        if key == "parallel_per":
+            terms[key] = {name: int(count) for name, count in (each.split(":") for each in value.split(","))}
+        elif key == "gate":
+            terms[key] = {"url": value}
+        else:
+            terms[key] = [each.strip() for each in text.split(";" if key == "windows" else ",")] if is_list else text
+    return msgspec.convert(terms, RolloutTerms, strict=False)
+
+
 def _moves(words: str | None) -> dict[str, str]:
     return dict(move.split(" on ") for move in words.split(", ")) if words else {}
 
@@ -362,9 +478,9 @@ def _details(match: re.Match[str]) -> dict[str, Any]:
     }
 
 
-def _find(pattern: str, wishes: list[str]) -> Iterator[tuple[str, ...]]:
-    for wish in wishes:
-        if match := re.fullmatch(pattern, wish):
+def _find(pattern: str, terms: list[str]) -> Iterator[tuple[str, ...]]:
+    for term in terms:
+        if match := re.fullmatch(pattern, term):
             yield match.groups("")
 
 

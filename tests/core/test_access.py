@@ -130,3 +130,45 @@ def test_an_owner_knows_of_the_events_of_its_groups_and_everybody_else_of_all() 
 
     assert [event.group for event in principal(Role.OWNER, "web").known_events(fleet)] == ["web"]
     assert [event.group for event in principal(Role.VIEWER).known_events(fleet)] == ["web", "shop"]
+
+
+def test_requests_belong_to_the_token_or_else_to_the_user() -> None:
+    """Not to a name, which may be given anew."""
+    caller = Caller(CallerKind.OPERATOR, "ada")
+
+    assert Principal(caller, Role.OPERATOR, token="t1", uid=7).identity == ("token", "t1")  # noqa: S106
+    assert Principal(caller, Role.OPERATOR, uid=7).identity == ("uid", "7")
+
+
+def test_a_role_may_do_what_its_row_says() -> None:
+    """And nothing else."""
+    assert principal(Role.VIEWER).may(Action.READ_VMS)
+    assert not principal(Role.VIEWER).may(Action.APPROVE)
+
+
+def test_a_group_that_is_not_there_is_unknown_to_everybody(fleet: Fleet) -> None:
+    """Also to an owner who has one of that name."""
+    with pytest.raises(Unknown):
+        principal(Role.OPERATOR).group(fleet, "db")
+    with pytest.raises(Unknown):
+        principal(Role.OWNER, "db").group(fleet, "db")
+
+
+def test_a_viewer_reads_and_does_nothing() -> None:
+    """Hosts, fleet, metrics and health beside what an owner reads."""
+    owner_reads = {action for action in PERMITTED[Role.OWNER] if action.name.startswith("READ")}
+
+    assert PERMITTED[Role.VIEWER] >= owner_reads | {
+        Action.READ_HOSTS,
+        Action.READ_FLEET,
+        Action.READ_METRICS,
+        Action.READ_HEALTH,
+    }
+    assert all(action.name.startswith("READ") for action in PERMITTED[Role.VIEWER])
+
+
+@pytest.mark.parametrize(("role", "named"), [(Role.OWNER, "an owner"), (Role.VIEWER, "a viewer")])
+def test_a_refusal_names_the_role(role: Role, named: str) -> None:
+    """With its article."""
+    with pytest.raises(NotAllowed, match=f"{named} may not"):
+        principal(role).require(Action.KEEP_TOKENS)

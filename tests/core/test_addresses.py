@@ -1,8 +1,10 @@
 """What VMs are known by."""
 
 import pytest
+from msgspec.structs import replace
 
 from forewarn.core.errors import Refused
+from forewarn.core.fleet import mark_key
 from forewarn.core.model import Interface, Vm
 from tests.core.harness import FleetHarness
 from tests.core.test_fleet_changes import FLEET, declare
@@ -72,3 +74,45 @@ def test_an_interface_is_written_in_one_way(interface: dict[str, object]) -> Non
     """It ends up in packet filters, which print one spelling only."""
     with pytest.raises(Refused):
         FleetHarness(FLEET).give(declare(vm("a", "", **interface)))
+
+
+def test_an_interface_that_is_written_as_it_has_to_be_is_kept() -> None:
+    """All of it."""
+    interface = {
+        "tap": "a-name-of-15-le",
+        "mark": 2**32 - 1,
+        "mac_address": "52:54:00:12:34:56",
+        "subnet": "10.0.0.0/24",
+        "ipv6_address": "2001:db8::1",
+        "public_ip_address": "203.0.113.4",
+    }
+    harness = FleetHarness(FLEET)
+    harness.give(declare(vm("a", "10.0.0.4", **interface)))
+
+    assert harness.fleet.vms["a"].interface.mac_address == "52:54:00:12:34:56"
+
+
+def test_a_wire_of_a_vm_that_leaves_is_free() -> None:
+    """In the same change; so is one that its VM gives up, with its mark."""
+    harness = FleetHarness(FLEET)
+    harness.give(declare(vm("a", "10.0.0.4", tap="one"), vm("b", "10.0.0.4", mark=7)))
+    harness.say("ann declares: no vm b")
+    assert harness.fleet.marks[mark_key(7)] == ()
+    harness.give(replace(declare(vm("c", "10.0.0.4", tap="one")), removed_vms=("a",)))
+
+    assert harness.fleet.taps["one"] == ("c",)
+
+
+def test_a_vm_without_a_tap_hides_no_other() -> None:
+    """What comes after it is looked at too."""
+    with pytest.raises(Refused, match="tap one belongs to VM 'b' already"):
+        FleetHarness(FLEET).give(declare(vm("a", mark=7), vm("b", tap="one"), vm("c", tap="one")))
+
+
+def test_a_tap_can_be_given_up_for_another_vm() -> None:
+    """In one change, also where the VM that had it has none then."""
+    harness = FleetHarness(FLEET)
+    harness.give(declare(vm("a", tap="one", mark=7)))
+    harness.give(declare(vm("a"), vm("b", tap="one", mark=7)))
+
+    assert harness.fleet.taps["one"] == harness.fleet.marks["7"] == ("b",)

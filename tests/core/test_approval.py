@@ -2,9 +2,10 @@
 
 import pytest
 
+from forewarn.core.approval import is_enough
 from forewarn.core.commands import Approve, Postponement
 from forewarn.core.errors import Refused, Unknown
-from forewarn.core.facts import Approved, Postponed
+from forewarn.core.facts import Approved, Postponed, VmDeallocated
 from forewarn.core.model import Caller, CallerKind
 from tests.core.harness import FleetHarness, kinds
 
@@ -62,14 +63,29 @@ def test_that_nobody_is_left_to_object_is_no_approval() -> None:
     assert harness.fleet.events[harness.id("E1")].status == "scheduled"
 
 
+def test_an_approval_by_an_earlier_rule_is_not_that_of_vms_that_nobody_can_ask() -> None:
+    """It counted for a quorum; ``all`` asks the VMs of the event, and none of them runs."""
+    harness = FleetHarness(
+        "ann declares: group pool scale-set approval=quorum quorum=2 terminate_notice=300; "
+        "vm pool-0 in pool; vm pool-1 in pool; vm pool-2 in pool",
+        "pool-1 asks",
+        "ann deallocates pool-0",
+        "ann deletes pool-0",
+        "pool-1 approves E1",
+        "ann sets pool approval=all quorum=0",
+    )
+
+    assert harness.fleet.events[harness.id("E1")].status == "scheduled"
+
+
 PATIENT = "ann declares: host h1; group web availability-set postpone_limit=600; vm web-0 in web on h1"
 
 
 def postpone(harness: FleetHarness, *seconds: int, approves: bool = False) -> Approve:
     """Ask for more time before E1 so many times in one request, and perhaps approve it too."""
-    wishes = tuple(Postponement(harness.id("E1"), each) for each in seconds)
+    postponements = tuple(Postponement(harness.id("E1"), each) for each in seconds)
     events = (harness.id("E1"),) if approves else ()
-    return Approve(id="p", by=Caller(CallerKind.VM, "web-0"), events=events, postponements=wishes)
+    return Approve(id="p", by=Caller(CallerKind.VM, "web-0"), events=events, postponements=postponements)
 
 
 @pytest.mark.parametrize("seconds", [1, 600])
@@ -141,3 +157,26 @@ def test_a_word_that_no_longer_counts_is_not_given_again() -> None:
     )
 
     assert harness.say("web-1 approves E1") == ()
+
+
+@pytest.mark.parametrize("who", ["web-0", "ann"])
+def test_an_approval_names_the_group_of_its_event(who: str) -> None:
+    """Whoever gives it; a wish for more time does too."""
+    harness = FleetHarness(FLEET, "ann sets web postpone_limit=600", "ann freezes web-0")
+    (postponed,) = harness.say("web-0 postpones E1 by 60 s")
+    (approved, *_) = harness.say(f"{who} approves E1")
+
+    assert isinstance(postponed, Postponed)
+    assert isinstance(approved, Approved)
+    assert (postponed.group, approved.group) == ("web", "web")
+
+
+def test_a_quorum_of_nobody_is_no_approval() -> None:
+    """Where no VM of the group runs, somebody has to approve all the same, unless the policy goes by that."""
+    harness = FleetHarness(
+        "ann declares: group web availability-set approval=quorum quorum=1 approve_all_down=False; vm a in web",
+        "ann freezes a",
+    )
+    harness.fleet.evolve(VmDeallocated("a", "x"))
+
+    assert not is_enough(harness.fleet, harness.fleet.events[harness.id("E1")])

@@ -1,4 +1,4 @@
-"""Commands as they come through the door."""
+"""Commands as they come over the API."""
 
 import msgspec
 import pytest
@@ -27,7 +27,7 @@ def test_a_time_without_zone_is_refused() -> None:
     "kind", ["wake", "attempt", "report", "enrol", "switch-off", "record-asked", "record-fetched"]
 )
 def test_an_operator_cannot_speak_for_the_node(kind: str) -> None:
-    """The node's own commands do not come through that door."""
+    """The node's own commands do not come over the API."""
     written = b'{"command":"%s","id":"c","by":{"kind":"operator"},"events":[],"event":"e"}' % kind.encode()
 
     with pytest.raises(msgspec.ValidationError):

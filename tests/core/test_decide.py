@@ -1,10 +1,11 @@
-"""The one door to the rules: every command is decided, and nothing else."""
+"""The one entry to the rules: every command is decided, and nothing else."""
 
 import pytest
 
 from forewarn.core.commands import CheckDeadlines, Command
-from forewarn.core.decide import decide, enact
+from forewarn.core.decide import attempt_started, decide, enact
 from forewarn.core.errors import Refused
+from forewarn.core.facts import Attempted
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE
 from forewarn.core.notice import Rules
@@ -26,7 +27,8 @@ def test_to_decide_is_to_look_only() -> None:
     """The fleet is the same before and after."""
     harness = FleetHarness("ann declares: group web availability-set; vm web-0 in web", "ann freezes web-0")
     before = packed(harness.fleet)
-    list(decide(harness.fleet, CheckDeadlines(id="w", by=NODE, events=(harness.id("E1"),)), NOON, Rules()))
+    command = CheckDeadlines(id="w", by=NODE, events=(harness.id("E1"),))
+    list(decide(harness.fleet, command, NOON, Rules(), lambda _: True))
 
     assert packed(harness.fleet) == before
 
@@ -42,3 +44,16 @@ def test_an_unknown_event_is_named() -> None:
     """Who takes back what is not there is told so."""
     with pytest.raises(Refused, match="there is no unfinished event 'E1'"):
         FleetHarness().say("ann cancels E1")
+
+
+@pytest.mark.parametrize("sentence", ["ann restarts web-0", "web-0 approves E1"], ids=["at once", "approved"])
+def test_what_starts_is_attempted_with_it(sentence: str) -> None:
+    """The driver can then be called without another commit."""
+    harness = FleetHarness("ann declares: group web availability-set; vm web-0 in web; vm web-1 in web")
+    if "E1" in sentence:
+        harness.say("ann freezes web-0")
+    attempts = attempt_started(harness.fleet, harness.say(sentence), NOON, 3, "n1")
+
+    (event,) = harness.fleet.events.values()
+    assert attempts == (Attempted(event.id, NOON, 3, "n1", group="web"),)
+    assert event.attempts == 1

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from forewarn.core.draft import DraftFleet, Overlay
-from forewarn.core.facts import Enrolled, FleetChanged
-from forewarn.core.fleet import Fleet
-from forewarn.core.model import GroupKind, GroupTerms, Vm
+from forewarn.core.declared_keys import RecordKind
+from forewarn.core.draft import DraftFleet, Layer, Overlay
+from forewarn.core.facts import Enrolled, FleetChanged, FleetDeclared, VmRemoved
+from forewarn.core.fleet import EVICTIONS_KEPT, Fleet
+from forewarn.core.model import GroupKind, GroupTerms, Host, Interface, Vm
 from tests.core.invariant_checker import derived, packed
 
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 Step = tuple[str, str, Any]
 KEYS = st.sampled_from("abcde")
 STEPS = st.lists(
@@ -133,3 +135,110 @@ def test_what_was_deleted_is_not_read_from_below() -> None:
         overlay["a"]
     for other, is_equal in (({"b": 2}, True), ({"b": 3}, False), ({}, False)):
         assert (eq(overlay, other), ne(overlay, other)) == (is_equal, not is_equal)
+
+
+def test_overlays_are_equal_when_what_can_be_read_is() -> None:
+    """Whatever lies below."""
+    one, other = Overlay({"a": 1, "b": 2}), Overlay({"a": 1})
+    assert one != other
+
+    del one["b"]
+    assert one == other
+
+
+def test_nothing_is_left_of_what_was_cleared() -> None:
+    """Neither what was set before nor what lies below."""
+    overlay = Overlay({"a": 1})
+    overlay["b"] = 2
+    overlay.clear()
+
+    assert dict(overlay.items()) == {}
+
+
+def test_what_is_set_and_what_is_deleted_are_changes() -> None:
+    """Both have to be merged."""
+    overlay = Overlay({"a": 1})
+    overlay["b"] = 2
+    del overlay["a"]
+
+    assert overlay.changes == 2
+
+
+@pytest.mark.parametrize(("least", "is_swapped"), [(1, True), (3, False)])
+def test_so_many_changes_are_merged_by_a_swap(least: int, *, is_swapped: bool) -> None:
+    """Of every large dictionary; a few changes are merged in place."""
+    fleet = Fleet()
+    fleet.evolve(FleetDeclared(revision=1, digest="", source=""))
+    fleet.evolve(FleetChanged(groups=(GroupTerms("web", GroupKind.SCALE_SET),), vms=(Vm("a", "web", address="x"),)))
+    draft = DraftFleet(fleet)
+    wired = Vm("b", "web", "h2", address="x", interface=Interface(tap="tap0", mark=7))
+    draft.evolve(FleetChanged(hosts=(Host("h2"),), vms=(wired, Vm("c", "web", address="y")), at_run_time=True))
+
+    def parts() -> list[object]:
+        indexes = (fleet.addresses._first, fleet.addresses._others, fleet.taps._first, fleet.marks._first)
+        differing = fleet.last_applied.differing[RecordKind.HOST]
+        return [fleet.hosts, fleet.groups, fleet.vms, fleet._vms_on, *indexes, differing]
+
+    before = parts()
+    draft.prepare(least)
+    draft.merge()
+
+    assert [now is not part for now, part in zip(parts(), before, strict=True)] == [is_swapped] * len(before)
+    assert fleet.addresses["x"] == ("a", "b")
+
+
+def test_a_draft_is_taken_apart() -> None:
+    """Its overlays and what was merged aside are handed out; nothing is left in it."""
+    draft = DraftFleet(Fleet())
+    draft.evolve(FleetChanged(hosts=(Host("h1"),)))
+    hosts = draft.hosts
+    draft.prepare(1)
+    parts = draft.dissolve()
+
+    assert isinstance(hosts, Layer)
+    assert any(part is hosts for part in parts)
+    assert any(part is hosts._gone for part in parts)
+    assert {"h1": Host("h1")} in [part for part in parts if not isinstance(part, Layer)]
+    assert vars(draft) == {}
+
+
+def test_a_rebased_draft_counts_the_operations_that_began_below() -> None:
+    """Once."""
+    fleet = Fleet()
+    fleet.user_operations = 1
+    draft = DraftFleet(fleet)
+    draft.user_operations += 1
+    fleet.user_operations += 3
+    draft.rebase(NOON)
+    draft.rebase(NOON)
+
+    assert draft.user_operations == 5
+
+
+def test_a_rebased_draft_has_the_evictions_below_but_for_those_that_it_forgot() -> None:
+    """It forgets by the time of its own decision, and leaves the fleet below as it is."""
+    fleet = Fleet()
+    groups, vms = (GroupTerms("web", GroupKind.SCALE_SET),), (Vm("a", "web"), Vm("b", "web"), Vm("c", "web"))
+    fleet.evolve(FleetChanged(groups=groups, vms=vms))
+    draft = DraftFleet(fleet)
+    draft.evolve(VmRemoved("b", "evicted", evicted_at=NOON + EVICTIONS_KEPT))
+    for vm, at in (("a", NOON), ("c", NOON + EVICTIONS_KEPT)):
+        fleet.evolve(VmRemoved(vm, "evicted", evicted_at=at))
+    draft.rebase(NOON + EVICTIONS_KEPT)
+
+    assert [each.at for each in draft.evictions] == [NOON + EVICTIONS_KEPT]
+    assert [each.at for each in fleet.evictions] == [NOON, NOON + EVICTIONS_KEPT]
+    draft.rebase(NOON)
+    draft.rebase(NOON + EVICTIONS_KEPT)
+    assert [each.at for each in draft.evictions] == [NOON, NOON + EVICTIONS_KEPT]
+
+
+def test_a_rebased_draft_may_have_forgotten_every_eviction() -> None:
+    """The fleet below has none by then."""
+    fleet = Fleet()
+    fleet.evolve(FleetChanged(groups=(GroupTerms("web", GroupKind.SCALE_SET),), vms=(Vm("a", "web"),)))
+    draft = DraftFleet(fleet)
+    draft.evolve(VmRemoved("a", "evicted", evicted_at=NOON))
+    draft.rebase(NOON)
+
+    assert not draft.evictions

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from forewarn.core.commands import RecordAsked, RecordFetched, SwitchOff
 from forewarn.core.facts import Asked, Fetch, Fetched, Mark, SwitchedOff
@@ -62,3 +63,29 @@ def test_a_fetch_is_noted_once() -> None:
 
     assert harness.give(command) == (Fetched((fetch,)),)
     assert harness.give(command) == ()
+
+
+def test_a_group_that_was_never_asked_for_by_record_gets_its_first_mark() -> None:
+    """A journal of an earlier release may hold no time; the mark alone counts then."""
+    harness = FleetHarness(FLEET, "web-0 asks")
+    harness.fleet.groups["web"] = replace(harness.fleet.groups["web"], asked_at=None)
+    mark, later = Mark("web", NOON, "web-0"), NOON + 24 * HOURS
+
+    assert harness.give(SwitchOff(id="s", by=NODE, marks=(Mark("web", later, "web-0"),)), later) == ()
+    assert harness.give(RecordAsked(id="r", by=NODE, marks=(mark,))) == (Asked((mark,)),)
+
+
+def test_a_fetch_of_an_event_that_has_ended_is_noted() -> None:
+    """Its story tells who saw it all the same."""
+    fetch = Fetch("gone", "web-0", NOON)
+
+    assert FleetHarness(FLEET).give(RecordFetched(id="f", by=NODE, fetches=(fetch,))) == (Fetched((fetch,)),)
+
+
+def test_who_asked_last_is_kept() -> None:
+    """By name."""
+    harness = FleetHarness(FLEET, "web-0 asks")
+    assert harness.fleet.groups["web"].asked_by == "web-0"
+
+    harness.fleet.evolve(Asked((Mark("web", NOON, "web-9"),)))
+    assert harness.fleet.groups["web"].asked_by == "web-9"

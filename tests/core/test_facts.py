@@ -6,8 +6,10 @@ import msgspec
 import pytest
 
 from forewarn.core.facts import (
+    FORMAT,
     AccessFact,
     AnyFact,
+    Attempted,
     ClockStepped,
     DeclarationFact,
     EnrolmentFact,
@@ -15,11 +17,16 @@ from forewarn.core.facts import (
     EventChanged,
     EventCreated,
     Fetched,
+    FleetChanged,
+    FleetDeclared,
     ObservationRecorded,
     RecordChanged,
     RecordSetChanged,
+    RolloutFact,
+    Selected,
     Started,
 )
+from forewarn.core.model import GroupKind, GroupTerms, Host, StartCause, Vm
 from tests.core.harness import ANN, NOON
 
 RELEASED = {
@@ -49,6 +56,16 @@ def test_a_fact_from_the_first_release_is_read() -> None:
     assert msgspec.json.encode(entry) == written
 
 
+def test_an_attempt_without_a_term_is_stored_as_ever() -> None:
+    """One node alone writes the bytes of earlier releases; with a term, both fields are there."""
+    alone = b'{"fact":"attempted","event":"e","at":"2024-01-01T12:00:00Z","group":"web"}'
+    in_term = b'{"fact":"attempted","event":"e","at":"2024-01-01T12:00:00Z","term":3,"node":"n1","group":"web"}'
+
+    assert msgspec.json.encode(Attempted("e", NOON, group="web")) == alone
+    assert msgspec.json.decode(in_term, type=Attempted) == Attempted("e", NOON, 3, "n1", group="web")
+    assert msgspec.json.encode(Attempted("e", NOON, 3, "n1", group="web")) == in_term
+
+
 def test_a_fact_that_nobody_knows_is_refused() -> None:
     """A reader never skips what it does not understand."""
     written = b'{"revision":1,"at":"2024-01-01T12:00:00Z","command":"c","by":{"kind":"node"},"facts":[{"fact":"x"}]}'
@@ -61,8 +78,40 @@ def test_the_named_unions_divide_the_kinds_of_fact() -> None:
     """Each kind is in one of them, so that a reader that matches them all handles every kind once."""
     unions = (
         EventCreated, EventChanged, RecordSetChanged, RecordChanged, DeclarationFact, EnrolmentFact, AccessFact,
+        RolloutFact,
     )  # fmt: skip
-    kinds = [kind for union in unions for kind in get_args(union)] + [Fetched, ObservationRecorded, ClockStepped]
+    kinds = [kind for union in unions for kind in get_args(union)] + [
+        Fetched,
+        ObservationRecorded,
+        ClockStepped,
+        Selected,
+    ]
 
     assert len(kinds) == len(set(kinds))
     assert set(kinds) == set(get_args(AnyFact))
+
+
+def test_a_change_and_a_declaration_count_what_they_hold() -> None:
+    """By kind, and by whether it came or went."""
+    held = {
+        "hosts": (Host("a"),),
+        "groups": (GroupTerms("a", GroupKind.SCALE_SET),) * 2,
+        "vms": (Vm("a", "a"),) * 3,
+        "removed_hosts": ("b",) * 4,
+        "removed_groups": ("b",) * 5,
+        "removed_vms": ("b",) * 6,
+    }
+    counts = dict(zip(held, range(1, 7), strict=True))
+
+    assert FleetChanged(**held).counts() == counts  # type: ignore[arg-type]
+    assert FleetDeclared(revision=1, digest="", source="", **held).counts() == counts  # type: ignore[arg-type]
+
+
+def test_the_format_of_the_journal_is_the_first() -> None:
+    """Whoever changes it makes old journals unreadable by new services, or new ones by old."""
+    assert FORMAT == 1
+
+
+def test_a_start_tells_its_cause() -> None:
+    """As a word of its own."""
+    assert Started("e", NOON, StartCause.DUE.value).cause is StartCause.DUE

@@ -3,8 +3,10 @@
 from datetime import timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from forewarn.core import chunks as parts_module
+from forewarn.core.declared_keys import HeldChange, HoldReason, RecordKind
 from forewarn.core.facts import (
     Asked,
     Canceled,
@@ -12,14 +14,30 @@ from forewarn.core.facts import (
     Entry,
     Fetch,
     Fetched,
+    FleetChanged,
     Mark,
+    ObservationRecorded,
     SubscriptionSet,
     TokenCreated,
     VmDeallocated,
     VmMoved,
+    VmRemoved,
+    VmStarted,
+    VmSwitched,
 )
 from forewarn.core.fleet import EPOCH, Fleet
-from forewarn.core.model import Role, Subscription, SubscriptionKind, Token
+from forewarn.core.model import (
+    GroupKind,
+    GroupTerms,
+    Host,
+    Observation,
+    ObservationKind,
+    Role,
+    Subscription,
+    SubscriptionKind,
+    Token,
+    Vm,
+)
 from tests.core.harness import ANN, NOON, FleetHarness
 from tests.core.invariant_checker import copy_of, derived, packed
 
@@ -118,6 +136,8 @@ def test_a_restored_fleet_has_every_attribute() -> None:
         "ann deallocates web-1 by driver",
         "the driver sees web-0 crashed",
         "ann declares: no group pool; no vm pool-0",
+        "ann rolls out kernel: reboot hosts=h1",
+        "rollout kernel goes on",
     )
     fleet = harness.fleet
     fleet.evolve(ClockStepped(NOON, NOON - timedelta(hours=1)))
@@ -127,6 +147,27 @@ def test_a_restored_fleet_has_every_attribute() -> None:
 
     assert [name for name, value in vars(Fleet()).items() if getattr(fleet, name) == value] == []
     assert _attributes(copy_of(fleet)) == _attributes(fleet)
+
+
+def test_a_copy_stays_as_it_is_while_the_fleet_changes() -> None:
+    """Whatever changes: events, members, declaration, addresses, evictions."""
+    harness = FleetHarness(
+        "ann applies: host h1; host h2; host h3; group web availability-set; "
+        "vm web-0 in web on h1 at 10.0.0.1; vm web-1 in web; vm web-3 in web on h2; vm web-4 in web spot",
+        "ann freezes web-3",
+        "ann evicts web-4",
+    )
+    copied, before = harness.fleet.copy(), copy_of(harness.fleet)
+    assert _attributes(copied) == _attributes(before)
+
+    harness.say("ann restarts web-3")
+    harness.say("ann cordons host h3")
+    harness.say("the time comes", "12:01:00")
+    harness.say("the driver is done with E2", "12:02:00")
+    harness.say("ann declares: vm web-0 in web on h2 at 10.0.0.2; vm web-2 in web at 10.0.0.3; no vm web-1")
+
+    assert _attributes(copied) == _attributes(before)
+    assert _attributes(copied) != _attributes(harness.fleet)
 
 
 def _attributes(fleet: Fleet) -> dict[str, object]:
@@ -164,3 +205,116 @@ def test_evictions_are_forgotten_one_by_one() -> None:
     harness.fleet.evolve(Canceled(harness.id("E1"), NOON + timedelta(hours=24), "canceled"))
 
     assert [each.at for each in harness.fleet.evictions] == [NOON + timedelta(hours=1)]
+
+
+@pytest.mark.parametrize(
+    ("change", "is_empty"),
+    [
+        (FleetChanged(), True),
+        (FleetChanged(hosts=(Host("h1"),)), False),
+        (FleetChanged(groups=(GroupTerms("web", GroupKind.SCALE_SET),)), False),
+    ],
+)
+def test_a_fleet_with_a_host_or_a_group_is_not_empty(change: FleetChanged, *, is_empty: bool) -> None:
+    """A VM has a group."""
+    fleet = Fleet()
+    fleet.evolve(change)
+
+    assert fleet.is_empty is is_empty
+
+
+def test_a_crash_is_forgotten_with_its_vm_and_when_it_is_switched() -> None:
+    """That of a VM which is not in the fleet is not kept."""
+    fleet = FleetHarness(FLEET).fleet
+    for vm in ("web-0", "web-1", "web-2", "gone"):
+        fleet.evolve(ObservationRecorded(Observation(vm, ObservationKind.CRASHED, NOON)))
+    assert fleet.crashed.keys() == {"web-0", "web-1", "web-2"}
+
+    fleet.evolve(VmRemoved("web-0", "deleted"))
+    fleet.evolve(VmDeallocated("web-1", "deallocated"))
+    assert fleet.crashed.keys() == {"web-2"}
+
+
+def test_a_switch_that_nobody_asks_the_driver_for_ends_the_one_before() -> None:
+    """Only the last word counts."""
+    fleet = FleetHarness(FLEET, "ann deallocates web-0 by driver").fleet
+    assert "web-0" in fleet.power_requests
+
+    fleet.evolve(VmStarted("web-0"))
+    assert "web-0" not in fleet.power_requests
+
+
+def test_a_failure_of_a_switch_that_is_over_is_passed_over() -> None:
+    """There is no request to note it with."""
+    fleet = FleetHarness(FLEET).fleet
+    fleet.evolve(VmSwitched("web-0", "r", True, NOON, failure="no"))
+
+    assert fleet.power_requests == {}
+
+
+@pytest.mark.parametrize("change", ["group=db", "ud=3", "fd=3", "on h2"])
+def test_a_vm_that_changes_its_place_leaves_its_events(change: str) -> None:
+    """Any of its group, host and domains."""
+    harness = FleetHarness(FLEET, "ann freezes host h1")
+    vm = harness.fleet.vms["web-0"]
+    moved = {
+        "group=db": replace(vm, group="db"),
+        "ud=3": replace(vm, update_domain=3),
+        "fd=3": replace(vm, fault_domain=3),
+        "on h2": replace(vm, host="h2"),
+    }[change]
+    harness.fleet.evolve(FleetChanged(vms=(moved,)))
+
+    assert all("web-0" not in event.vms for event in harness.fleet.events.values())
+
+
+def test_what_only_the_declaration_has_is_in_the_pieces_too() -> None:
+    """Hosts, groups and VMs, and the names that it does not have."""
+    harness = FleetHarness(
+        "ann applies: host h1; host h2; group web availability-set; group db availability-set; vm a in web; "
+        "vm b in web",
+        "ann declares: no host h2; no group db; no vm b; host h3; group new availability-set; vm c in new",
+    )
+
+    undeclared = {each for part in harness.fleet.last_applied.parts() for each in part.undeclared}
+    assert {each.name for each in undeclared} == {"h3", "new", "c"}
+    assert copy_of(harness.fleet).last_applied.differing == harness.fleet.last_applied.differing
+    assert packed(copy_of(harness.fleet)) == packed(harness.fleet)
+
+
+def test_a_group_that_showed_an_event_leaves_its_incarnation_behind() -> None:
+    """One that comes back under its name must not repeat it; the first only ever showed nothing."""
+    for sentences, retired in (((), 0), (("ann freezes db-0",), 2)):
+        fleet = FleetHarness(FLEET, *sentences).fleet
+        fleet.evolve(FleetChanged(removed_vms=("db-0",)))
+
+        assert fleet.retired_incarnation == retired
+
+
+@pytest.mark.parametrize(
+    "change", [FleetChanged(vms=(Vm("n", "web"),)), FleetChanged(removed_vms=("web-0",))], ids=["added", "removed"]
+)
+def test_a_vm_that_comes_or_goes_has_no_held_change_any_more(change: FleetChanged) -> None:
+    """It was of the VM before, or of one that was to come."""
+    fleet = FleetHarness(FLEET).fleet
+    fleet.last_applied.hold(HeldChange(RecordKind.VM, name, HoldReason.EVENT) for name in ("n", "web-0"))
+    fleet.evolve(change)
+
+    assert len(fleet.last_applied.held) == 1
+
+
+def test_the_deallocated_vms_of_each_group_are_counted() -> None:
+    """Whatever becomes of them; a group without any is not there."""
+    harness = FleetHarness(
+        "ann declares: host h1; group web availability-set; group db availability-set; "
+        "vm a in web on h1; vm b in web on h1; vm c in web on h1",
+        "ann deallocates a",
+        "ann deallocates b",
+        "ann deallocates b",
+    )
+    assert harness.fleet.stopped == {"web": 2}
+    assert Fleet.restore(harness.fleet.parts()).stopped == {"web": 2}
+    harness.say("ann starts a")
+    assert harness.fleet.stopped == {"web": 1}
+    harness.say("ann declares: no vm b")
+    assert harness.fleet.stopped == {}

@@ -4,7 +4,7 @@ import pytest
 
 from forewarn.core.commands import ChangeFleet
 from forewarn.core.errors import Refused, Unknown
-from forewarn.core.facts import FleetChanged
+from forewarn.core.facts import FleetChanged, VmDeallocated
 from forewarn.core.model import ApprovalRule, EvictionPolicy, GroupKind, GroupTerms, Host, Policy, Vm
 from tests.core.harness import ANN, FleetHarness, kinds
 
@@ -171,3 +171,36 @@ def test_a_change_tells_what_was_there_before() -> None:
     assert [terms.name for terms in change.before_groups] == ["web", "db"]
     assert change.before_groups[0].approval is ApprovalRule.ANY
     assert [vm.name for vm in change.before_vms] == ["web-0"]
+
+
+def test_a_change_that_has_seen_the_last_one_is_made() -> None:
+    """One that has not is refused."""
+    harness = FleetHarness("ann declares: host h1")
+    seen = harness.fleet.changes
+
+    assert harness.say(f"ann declares: host h2; having seen change {seen}")
+    with pytest.raises(Refused, match="changed in the meantime"):
+        harness.say(f"ann declares: host h3; having seen change {seen}")
+
+
+def test_a_quorum_is_given_up_with_its_rule() -> None:
+    """It stays while other terms change, and where the rule is named again."""
+    harness = FleetHarness(
+        "ann declares: group web availability-set approval=quorum quorum=2; vm a in web; vm b in web"
+    )
+    harness.say("ann sets web approval=quorum eviction=delete")
+    assert harness.fleet.groups["web"].terms.policy.quorum == 2
+
+    harness.say("ann sets web approval=any")
+    assert harness.fleet.groups["web"].terms.policy.quorum == 0
+
+
+def test_an_event_is_abandoned_when_all_that_still_run_leave() -> None:
+    """A deallocated VM does not keep it."""
+    harness = FleetHarness(
+        "ann declares: host h1; group web availability-set; vm a in web on h1; vm b in web on h1; vm c in web",
+        "ann freezes host h1",
+    )
+    harness.fleet.evolve(VmDeallocated("b", "x"))
+
+    assert "Canceled" in kinds(harness.say("ann declares: no vm a; cancel events"))

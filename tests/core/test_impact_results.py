@@ -3,8 +3,9 @@
 import pytest
 
 from forewarn.core.commands import ImpactResult, ReportImpact
-from forewarn.core.facts import Failed, VmRemoved
-from forewarn.core.model import NODE
+from forewarn.core.facts import Canceled, Completed, Failed, VmDeallocated, VmRemoved
+from forewarn.core.impact_results import removes_vms
+from forewarn.core.model import NODE, EventType
 from tests.core.harness import FleetHarness, kinds
 
 FLEET = (
@@ -82,3 +83,47 @@ def test_a_deletion_names_the_group_of_its_vm() -> None:
     harness = FleetHarness(FLEET, "ann deletes pool-1")
 
     assert [fact.group for fact in harness.give(report(harness, "E1")) if isinstance(fact, VmRemoved)] == ["pool"]
+
+
+def test_what_the_driver_says_of_an_impact_is_recorded_with_what_the_fleet_knows() -> None:
+    """A host that the fleet does not know is named, whether it is done or failed."""
+    for result, said in ((ImpactResult.DONE, Completed), (ImpactResult.FAILED, Failed)):
+        harness = FleetHarness(FLEET, "ann redeploys web-0")
+        moves = {"web-0": "h9"}
+        facts = harness.give(
+            ReportImpact(id="r", by=NODE, event=harness.id("E1"), result=result, detail="so", hosts=moves)
+        )
+        (fact,) = (fact for fact in facts if isinstance(fact, said))
+
+        assert (fact.detail if isinstance(fact, Completed) else fact.reason) == (
+            "so; moved to h9, which the fleet does not know"
+        )
+
+
+def test_maintenance_of_a_host_ends_when_all_that_still_run_have_left_it() -> None:
+    """A VM that is deallocated there does not keep it; an event that is of none of the moved VMs stays."""
+    harness = FleetHarness(
+        "ann declares: host h1; host h2; group web availability-set; "
+        "vm a in web on h1; vm b in web on h1; vm c in web on h1 ud=1",
+        "ann freezes host h1",
+        "ann declares: vm d in web on h2",
+    )
+    harness.fleet.evolve(VmDeallocated("b", "x"))
+    facts = harness.say("the driver sees a moved to h2")
+
+    assert [harness.labels.put_into(fact.event) for fact in facts if isinstance(fact, Canceled)] == ["E1"]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "removes"),
+    [("ann deletes pool-0", True), ("ann freezes pool-0", False), ("ann evicts pool-0", False)],
+)
+def test_only_a_delete_removes_its_vm(sentence: str, *, removes: bool) -> None:
+    """So does an eviction from a group whose policy says so."""
+    harness = FleetHarness("ann declares: group pool scale-set; vm pool-0 in pool spot", sentence)
+    (event,) = harness.fleet.events.values()
+
+    assert removes_vms(harness.fleet, event) is removes
+    if event.type is EventType.PREEMPT:
+        harness.say("ann sets pool eviction=delete")
+        assert removes_vms(harness.fleet, event)

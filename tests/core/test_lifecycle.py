@@ -20,13 +20,14 @@ from forewarn.core.facts import (
     EventChanged,
     EventFact,
     Failed,
+    Fetch,
     Postponed,
     Started,
     StartedAtOnce,
     Waiting,
 )
-from forewarn.core.model import NODE, Event, EventSource, EventStatus, EventType, Operation
-from tests.core.harness import NOON
+from forewarn.core.model import NODE, Caller, CallerKind, Event, EventSource, EventStatus, EventType, Operation
+from tests.core.harness import ANN, NOON
 
 SCHEDULED = Event(
     id="e",
@@ -139,7 +140,7 @@ def test_waiting_approvals_and_attempts_are_not_visible() -> None:
 def test_only_what_has_started_is_attempted() -> None:
     """No driver is called for a Scheduled event."""
     with pytest.raises(Refused, match="has not started"):
-        lifecycle.attempt(SCHEDULED, NOON)
+        lifecycle.attempt(SCHEDULED, NOON, 0, "")
 
 
 def test_only_what_is_scheduled_is_canceled() -> None:
@@ -158,7 +159,7 @@ def test_every_fact_about_an_event_names_its_group() -> None:
         lifecycle.stop_waiting(SCHEDULED, NOON),
         lifecycle.bring_forward(SCHEDULED, NOON, NOON),
         lifecycle.cancel(SCHEDULED, NOON, "taken back"),
-        lifecycle.attempt(running, NOON),
+        lifecycle.attempt(running, NOON, 0, ""),
         lifecycle.complete(running, NOON),
         lifecycle.fail(running, NOON, "no power"),
     ]
@@ -196,3 +197,59 @@ def test_a_clock_that_is_set_back_is_right_again(shift: int, back: int, left: in
     step = ClockStepped(NOON, NOON + timedelta(seconds=back))
 
     assert lifecycle.after_step(replace(SCHEDULED, clock_shift=shift), step).clock_shift == left
+
+
+def test_who_approved_saw_and_left_is_kept_of_all() -> None:
+    """Each name is added to those before."""
+    event = replace(SCHEDULED, resources=("a", "b", "c"))
+    for vm in ("x", "y"):
+        event = lifecycle.after(event, Approved("e", NOON, Caller(CallerKind.VM, vm), counts=False))
+    for vm in ("a", "b"):
+        event = lifecycle.after(event, Approved("e", NOON, Caller(CallerKind.VM, vm)))
+        event = lifecycle.fetched(event, Fetch("e", vm, NOON))
+        event = lifecycle.without(event, vm)
+
+    assert (event.neighbours, event.approvals, event.fetched_by) == (("x", "y"), ("a", "b"), ("a", "b"))
+    assert (event.gone, event.vms) == (("a", "b"), ("c",))
+
+
+def test_an_attempt_tells_when_it_began() -> None:
+    """The last one."""
+    later = NOON + timedelta(seconds=1)
+    event = lifecycle.after(lifecycle.after(started(), Attempted("e", NOON)), Attempted("e", later))
+
+    assert (event.attempts, event.attempted_at) == (2, later)
+
+
+def test_an_event_knows_who_attempted_it_last_and_in_which_term() -> None:
+    """After a change of leader this tells whether the driver may be called."""
+    first = lifecycle.after(started(), lifecycle.attempt(started(), NOON, 3, "n1"))
+    second = lifecycle.after(first, lifecycle.attempt(first, NOON, 4, "n2"))
+
+    assert (first.attempt_term, first.attempt_node) == (3, "n1")
+    assert (second.attempt_term, second.attempt_node) == (4, "n2")
+
+
+def test_what_is_postponed_or_starts_waits_until_nothing() -> None:
+    """Its turn is looked at again."""
+    waiting = lifecycle.after(SCHEDULED, Waiting("e", NOON, "", until=NOON + timedelta(hours=1)))
+    postponed = lifecycle.after(waiting, Postponed("e", NOON, ANN, 60, NOON + timedelta(seconds=60), ""))
+
+    assert waiting.waits_until
+    assert (postponed.waits_until, lifecycle.after(waiting, Started("e", NOON, "due")).waits_until) == (None, None)
+
+
+@pytest.mark.parametrize(("seconds_left", "left"), [(1, 10), (0, 0), (-1, 0)])
+def test_a_postponed_event_keeps_the_shift_of_the_clock_while_it_is_not_due(seconds_left: int, left: int) -> None:
+    """The clock was ahead when it was announced; once it is due, the new time is the clock's own."""
+    event = replace(SCHEDULED, clock_shift=10, not_before=NOON + timedelta(seconds=seconds_left))
+    fact = Postponed("e", NOON, ANN, 60, NOON + timedelta(seconds=60), "")
+
+    assert lifecycle.after(event, fact).clock_shift == left
+
+
+def test_a_clock_that_is_set_forward_shifts_an_event() -> None:
+    """By as much."""
+    step = ClockStepped(NOON + timedelta(seconds=10), NOON)
+
+    assert lifecycle.after_step(replace(SCHEDULED, clock_shift=5), step).clock_shift == 15

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from forewarn.core.model import NODE, Caller, CallerKind, Operation, OperationScope, StartCause, Vm
+from forewarn.core.model import NODE, BulkOperation, Caller, CallerKind, Operation, OperationScope, StartCause, Vm
 from tests.core.harness import FleetHarness
 
 
@@ -34,19 +34,18 @@ def test_a_vm_that_is_gone_stays_in_resources_only() -> None:
     assert event.vms == ("web-1",)
 
 
-@pytest.mark.parametrize("operation", Operation)
-def test_an_operation_is_a_scope_and_a_verb(operation: Operation) -> None:
+@pytest.mark.parametrize("operation", [*Operation, *BulkOperation])
+def test_an_operation_is_a_scope_and_a_verb(operation: Operation | BulkOperation) -> None:
     """Both are read from what is recorded."""
     assert operation == f"{operation.scope} {operation.verb}"
-    assert Operation.of(operation.scope, operation.verb) is operation
-    assert operation.is_of_host is (operation.scope is OperationScope.HOST)
+    assert type(operation).of(operation.scope, operation.verb) is operation
 
 
 def test_an_operation_of_another_release_is_kept() -> None:
     """What is recorded does not keep a service from starting, and is written as it was read."""
     read = msgspec.json.decode(b'"host polish"', type=Operation)
 
-    assert (read.scope, read.verb, read.is_failure) == (OperationScope.HOST, "polish", False)
+    assert (read.scope, read.verb, read.is_of_host, read.is_failure) == (OperationScope.HOST, "polish", True, False)
     assert msgspec.json.encode(read) == b'"host polish"'
 
 

@@ -34,3 +34,16 @@ def test_a_line_is_one_line(text: str) -> None:
     """Control characters and long texts are refused."""
     with pytest.raises(Refused, match="a description is one line"):
         check_line("a description", text)
+
+
+def test_a_line_has_up_to_five_hundred_characters() -> None:
+    """And no character that would end it."""
+    check_line("a reason", "x" * 500)
+    for text in ("x" * 501, "two\nlines"):
+        with pytest.raises(Refused, match="a reason is one line of at most 500 characters"):
+            check_line("a reason", text)
+
+
+def test_a_group_without_terminate_notice_is_deleted_without_any() -> None:
+    """Its users asked for none."""
+    assert Rules().minimum(EventType.TERMINATE) == timedelta()

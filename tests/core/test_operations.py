@@ -4,12 +4,22 @@ from datetime import UTC, datetime, timedelta, timezone
 from uuid import UUID, uuid5
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from forewarn.core.commands import HostOperation, OperateHost, OperateVm, VmOperation
+from forewarn.core.commands import (
+    HostOperation,
+    ImpactResult,
+    OperateHost,
+    OperateVm,
+    ReportPowerSwitch,
+    VmOperation,
+)
 from forewarn.core.errors import LimitReached, Refused
-from forewarn.core.facts import Announced, AnyFact
-from forewarn.core.model import Event
+from forewarn.core.facts import Announced, AnyFact, VmDeallocated, VmSwitched
+from forewarn.core.model import NODE, Event, EventStatus
 from forewarn.core.notice import Rules
+from forewarn.core.operations import derive_id
 from tests.core.harness import ANN, NOON, FleetHarness, kinds
 
 FLEET = (
@@ -128,3 +138,94 @@ def test_spot_vms_that_are_reclaimed_lose_their_other_events() -> None:
     )
 
     assert [event.operation.verb for event in harness.fleet.events.values()] == ["evict"]
+
+
+@given(st.uuids(), st.integers(0, 10_000))
+def test_an_event_has_the_id_that_follows_from_its_command(command: UUID, number: int) -> None:
+    """It is the UUID of version 5 by RFC 9562, in the namespace of the command."""
+    assert derive_id(str(command), number) == derive_id(command.hex, number) == str(uuid5(command, str(number)))
+
+
+def test_an_event_is_described_by_the_table_unless_words_are_given() -> None:
+    """They are one line."""
+    (event,) = announced(FleetHarness(FLEET).give(freeze()))
+    (given,) = announced(FleetHarness(FLEET).give(freeze(description="with care")))
+
+    assert event.description == "Host server is undergoing maintenance."
+    assert given.description == "with care"
+    with pytest.raises(Refused, match="description"):
+        FleetHarness(FLEET).give(freeze(description="two\nlines"))
+
+
+def test_the_last_time_that_can_be_given() -> None:
+    """A day later is refused."""
+    last = datetime(9000, 1, 1, tzinfo=UTC)
+    (event,) = announced(FleetHarness(FLEET).give(freeze(last)))
+
+    assert event.not_before == last
+    with pytest.raises(Refused):
+        FleetHarness(FLEET).give(freeze(last + timedelta(seconds=1)))
+
+
+def report(harness: FleetHarness, asked: str, result: ImpactResult, detail: str = "") -> tuple[AnyFact, ...]:
+    return harness.give(ReportPowerSwitch(id="r", by=NODE, vm="web-0", asked=asked, result=result, detail=detail))
+
+
+def test_what_the_driver_says_of_a_switch_is_recorded() -> None:
+    """Also that it gave no reason; what it says of an earlier request is passed over."""
+    harness = FleetHarness(FLEET, "ann deallocates web-0 by driver")
+    asked = harness.fleet.power_requests["web-0"].id
+
+    assert report(harness, "another", ImpactResult.DONE) == ()
+    assert report(harness, asked, ImpactResult.FAILED) == (
+        VmSwitched("web-0", asked, False, NOON, failure="the driver gave no reason"),
+    )
+    (again,) = harness.say("ann deallocates web-0 by driver")
+    asked = harness.fleet.power_requests["web-0"].id
+    assert isinstance(again, VmDeallocated)
+    assert report(harness, asked, ImpactResult.DONE, "at once") == (
+        VmSwitched("web-0", asked, False, NOON, detail="at once"),
+    )
+
+
+def test_a_switch_that_failed_is_asked_for_again_in_the_same_direction_only() -> None:
+    """One that is under way is not."""
+    harness = FleetHarness(FLEET, "ann deallocates web-0 by driver")
+    assert harness.say("ann deallocates web-0 by driver") == ()
+
+    report(harness, harness.fleet.power_requests["web-0"].id, ImpactResult.FAILED)
+    assert kinds(harness.say("ann starts web-0 by driver")) == ["VmStarted"]
+    report(harness, harness.fleet.power_requests["web-0"].id, ImpactResult.FAILED)
+    assert kinds(harness.say("ann starts web-0 by driver")) == ["VmStarted"]
+
+
+def test_a_vm_that_the_driver_could_not_start_may_be_started_on_a_cordoned_host() -> None:
+    """It stands there already; one that was deallocated would come."""
+    harness = FleetHarness(FLEET, "ann deallocates web-0", "ann starts web-0 by driver")
+    report(harness, harness.fleet.power_requests["web-0"].id, ImpactResult.FAILED)
+    harness.say("ann cordons host h1")
+
+    assert kinds(harness.say("ann starts web-0 by driver")) == ["VmStarted"]
+
+
+def test_vms_that_are_deleted_without_notice_do_not_count_for_the_limit() -> None:
+    """It counts what is Scheduled, and they are Started at once."""
+    harness = FleetHarness(
+        "ann declares: group pool scale-set; vm pool_0 in pool; vm pool_1 in pool; vm pool_2 in pool",
+        "ann scales pool in by 2",
+        rules=Rules(user_operation_limit=1),
+    )
+
+    assert {event.status for event in harness.fleet.events.values()} == {EventStatus.STARTED}
+    assert len(harness.fleet.events) == 2
+
+
+def test_evictions_do_not_count_for_the_limit() -> None:
+    """It is for what users ask for."""
+    harness = FleetHarness(
+        "ann declares: group pool scale-set; vm pool_0 in pool spot; vm pool_1 in pool spot",
+        "ann reclaims 2 spot VMs",
+        rules=Rules(user_operation_limit=1),
+    )
+
+    assert len(harness.fleet.events) == 2

@@ -1,8 +1,11 @@
 """A host's VMs are planned all at once: within what hosts have, apart by group, and those that cannot go named."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forewarn.core import placement
+from forewarn.core.errors import PlanOutdated
 from forewarn.core.facts import FleetChanged, HostCordonSet, HostStateSet, StartedAtOnce, VmDeallocated
 from forewarn.core.fleet import EPOCH, Fleet
 from forewarn.core.model import (
@@ -18,6 +21,7 @@ from forewarn.core.model import (
     Vm,
 )
 from forewarn.core.placement import Capacity, DrainPlan, HostCapacity, VmDemand, plan_drain
+from tests.core.rollouts.harness import RolloutHarness
 
 GIB = 1024**3
 
@@ -65,7 +69,9 @@ def test_failed_cordoned_and_degraded_hosts_take_none() -> None:
     assert plan_drain(fleet, "h1", Capacity()).placements == {"a": "h4"}
 
     fleet.evolve(HostCordonSet("h4", True, EPOCH))
-    assert plan_drain(fleet, "h1", Capacity()).left == {"a": "no other host is up and not cordoned"}
+    assert plan_drain(fleet, "h1", Capacity()).left == {
+        "a": "no other host is up, not cordoned and not in a wave of a rollout"
+    }
 
 
 def test_who_cannot_go_is_named_with_the_reason() -> None:
@@ -132,11 +138,11 @@ def test_what_other_moves_will_bring_counts() -> None:
 
 def test_deallocated_vms_stay_and_cold_ones_are_told() -> None:
     """The first hold nothing of the host; the others are announced as what they will feel."""
-    fleet = fleet_of(*vms_on("h1", "a", "b"))
+    fleet = fleet_of(*vms_on("h1", "a", "b", "c"))
     fleet.evolve(VmDeallocated("a", "x"))
     plan = plan_drain(fleet, "h1", Capacity(vms={"b": VmDemand(is_live=False)}))
 
-    assert (plan.deallocated, plan.cold, list(plan.placements)) == (("a",), ("b",), ["b"])
+    assert (plan.deallocated, plan.cold, list(plan.placements)) == (("a",), ("b",), ["b", "c"])
 
 
 @given(
@@ -168,3 +174,138 @@ def test_vms_of_one_fault_domain_stay_together_rather_than_two_fault_domains() -
     )
 
     assert plan_drain(fleet, "h1", Capacity()).placements == {"a": "h3"}
+
+
+def test_of_equal_hosts_the_one_with_most_memory_and_then_the_fewest_vms_is_taken() -> None:
+    """What is left afterwards is spread as well; the first by name where nothing tells them apart."""
+    fleet = fleet_of(Vm("a", "a", "h1"), Vm("b", "b", "h2"))
+
+    assert plan_drain(fleet, "h1", Capacity()).placements == {"a": "h3"}
+    rooms = {"h2": HostCapacity(2, 9), "h3": HostCapacity(1, 9), "h4": HostCapacity(1, 9)}
+    assert plan_drain(fleet, "h1", Capacity(rooms)).placements == {"a": "h2"}
+
+
+def test_a_host_with_fewer_vms_of_the_group_is_taken_whatever_else_stands_there() -> None:
+    """VMs of one update domain and one fault domain are kept apart too, where there is a host for each."""
+    fleet = fleet_of(Vm("a", "web", "h1"), Vm("b", "web", "h2"), Vm("c", "c", "h3"), Vm("d", "d", "h3"), hosts=3)
+
+    assert plan_drain(fleet, "h1", Capacity()).placements == {"a": "h3"}
+
+
+def test_vms_of_one_update_domain_stay_together_rather_than_two_update_domains() -> None:
+    """A host that is maintained then takes one update domain along, not two."""
+    fleet = fleet_of(
+        Vm("a", "web", "h1", update_domain=1),
+        Vm("b", "web", "h2", update_domain=0),
+        Vm("c", "web", "h3", update_domain=1),
+        Vm("d", "web", "h3", update_domain=1),
+        hosts=3,
+    )
+
+    assert plan_drain(fleet, "h1", Capacity()).placements == {"a": "h3"}
+
+
+def test_a_deallocated_vm_of_the_group_keeps_no_other_away() -> None:
+    """It does not run there."""
+    fleet = fleet_of(Vm("a", "web", "h1"), Vm("b", "web", "h2"))
+    fleet.evolve(VmDeallocated("b", "x"))
+
+    assert plan_drain(fleet, "h1", Capacity()).placements == {"a": "h2"}
+
+
+def test_the_largest_go_first() -> None:
+    """By memory, then by CPUs, then by name: here the last one finds no room."""
+    for demands, left in (
+        ({"a": VmDemand(1, 1), "b": VmDemand(2, 1)}, "a"),
+        ({"a": VmDemand(2, 1), "b": VmDemand(2, 2)}, "a"),
+        ({"a": VmDemand(1, 2), "b": VmDemand(2, 1)}, "a"),
+        ({"a": VmDemand(2, 2), "b": VmDemand(2, 2)}, "b"),
+    ):
+        fleet = fleet_of(*(Vm(name, name, "h1") for name in demands), hosts=2)
+
+        assert list(plan_drain(fleet, "h1", Capacity({"h2": HostCapacity(2, 2)}, demands)).left) == [left]
+
+
+def test_what_is_packed_takes_the_host_with_the_least_memory_and_then_the_fewest_cpus() -> None:
+    """So that a large one finds room elsewhere."""
+    fleet = fleet_of(*(Vm(name, name, "h1") for name in "abc"), hosts=3)
+    by_memory = Capacity(
+        {"h2": HostCapacity(4, 2), "h3": HostCapacity(6, 3)},
+        {"a": VmDemand(1, 3), "b": VmDemand(3, 1), "c": VmDemand(0, 0)},
+    )
+    by_cpus = Capacity(
+        {"h2": HostCapacity(3, 4), "h3": HostCapacity(3, 1)},
+        {"a": VmDemand(1, 3), "b": VmDemand(2, 1), "c": VmDemand(3, 1)},
+    )
+
+    assert plan_drain(fleet, "h1", by_memory).placements == {"a": "h3", "b": "h2", "c": "h2"}
+    assert plan_drain(fleet, "h1", by_cpus).placements == {"a": "h2", "b": "h2", "c": "h3"}
+
+
+def test_what_packing_does_not_help_stays_spread() -> None:
+    """Where as many are left behind by both plans."""
+    fleet = fleet_of(Vm("a", "a", "h1"), Vm("b", "b", "h1"), hosts=3)
+    rooms = {"h2": HostCapacity(0, 3), "h3": HostCapacity(0, 2)}
+    plan = plan_drain(fleet, "h1", Capacity(rooms, {"a": VmDemand(0, 2), "b": VmDemand(2, 3)}))
+
+    assert (plan.placements, list(plan.left)) == ({"a": "h2"}, ["b"])
+
+
+def test_only_some_hosts_are_named_that_cannot_take_a_vm() -> None:
+    """The others are counted; a host that has given more than it has is full."""
+    fleet = fleet_of(Vm("a", "a", "h1"), hosts=7)
+    rooms = {f"h{number}": HostCapacity(-1, 1) for number in range(2, 8)}
+    (said,) = plan_drain(fleet, "h1", Capacity(rooms, {"a": VmDemand(1024**2)})).left.values()
+
+    assert said.startswith("h2 has 0 MiB left, and it needs 1 MiB; h3 has 0 MiB left")
+    assert said.count("MiB left") == 5
+    assert said.endswith("; 1 more hosts cannot take it either")
+
+
+def test_a_degraded_host_takes_none_while_another_is_up() -> None:
+    """Also where the VMs cannot be kept apart then."""
+    fleet = fleet_of(*vms_on("h1", "a", "b"), hosts=3)
+    fleet.evolve(HostStateSet("h2", HostState.DEGRADED, EPOCH))
+
+    assert plan_drain(fleet, "h1", Capacity()).placements == {"a": "h3", "b": "h3"}
+
+
+ROLLED = (
+    "ann declares: host h1; host h2; host h3; host h4; group a availability-set; group b availability-set;"
+    " vm a-0 in a on h1 ud=0 fd=0; vm b-0 in b on h2 ud=0 fd=0; vm b-1 in b on h4 ud=1 fd=0"
+)
+
+
+def test_no_vm_is_moved_to_a_host_of_a_wave_under_way() -> None:
+    """Also if that host is not cordoned yet; a plan that was made before the wave began is outdated."""
+    harness = RolloutHarness(ROLLED, "ann rolls out k: drain hosts=h1,h3 parallel=2")
+    harness.advance()
+    assert plan_drain(harness.fleet, "h1", Capacity()).placements == {"a-0": "h2"}
+    with pytest.raises(PlanOutdated):
+        harness.say("ann drains host h2 to b-0 on h3")
+
+
+def test_hosts_that_are_still_to_be_drained_come_last() -> None:
+    """A VM is moved once; h3 is empty, and waits for its wave."""
+    harness = RolloutHarness(ROLLED, "ann rolls out k: drain hosts=h1,h3")
+    harness.advance()
+    assert plan_drain(harness.fleet, "h1", Capacity()).placements == {"a-0": "h2"}
+
+
+def test_of_many_hosts_those_with_the_fewest_vms_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others only where these have no room."""
+    crowd = (Vm(f"c-{number}", "web", f"h{number}") for number in range(2, 201))
+    fleet = fleet_of(Vm("a", "a", "h1"), *crowd, Vm("d", "web", "h200"), hosts=300)
+    looked_at: list[str] = []
+    running_on = placement.running_on
+
+    def look(fleet: Fleet, host: str) -> list[Vm]:
+        looked_at.append(host)
+        return running_on(fleet, host)
+
+    monkeypatch.setattr(placement, "running_on", look)
+
+    assert plan_drain(fleet, "h1", Capacity()).placements == {"a": "h201"}
+    assert len(looked_at) < 100
+    full = {f"h{number}": HostCapacity(0, 0) for number in range(2, 301)} | {"h200": HostCapacity(GIB, 1)}
+    assert plan_drain(fleet, "h1", Capacity(full, {"a": VmDemand(GIB, 1)})).placements == {"a": "h200"}

@@ -30,6 +30,7 @@ def at(written: str) -> datetime:
         ("22:00-06:00", "Mon 22:00", "Tue 06:00"),
         ("22:00-06:00", "Tue 05:59", "Tue 06:00"),
         ("22:30-24:00", "Mon 23:00", "Tue 00:00"),
+        ("00:59-01:59", "Mon 00:59", "Mon 01:59"),
     ],
 )
 def test_a_period_begins_with_its_first_minute_and_ends_before_its_last(
@@ -134,7 +135,7 @@ def test_periods_that_overlap_or_follow_each_other_are_one_stretch() -> None:
         ("Foo 08:00-09:00", "cannot be read"),
         ("24:00-06:00", "must begin and end at different times of day"),
         ("08:00-24:01", "must begin and end at different times of day"),
-        ("08:60-09:00", "must begin and end at different times of day"),
+        ("08:60-10:00", "must begin and end at different times of day"),
         ("08:00-09:60", "must begin and end at different times of day"),
         ("08:00-08:00", "must begin and end at different times of day"),
         (
@@ -142,6 +143,8 @@ def test_periods_that_overlap_or_follow_each_other_are_one_stretch() -> None:
             "write 'Mon,Wed,Fri 08:00-09:00' for these days, or 'Mon-Fri 08:00-09:00' for all",
         ),
         ("Sun,Mon-Tue-Wed 08:00-09:00 UTC", "'Mon-Tue-Wed' is no range of days"),
+        ("08:00-09:00 Europe//Berlin", "there is no time zone 'Europe//Berlin'"),
+        ("08:00-09:00 Europe", "there is no time zone 'Europe'"),
         ("08:00-09:00 Europe/Atlantis", "there is no time zone 'Europe/Atlantis'"),
     ],
 )
@@ -169,6 +172,7 @@ def test_quiet_that_never_ends_is_refused(written: tuple[str, ...]) -> None:
 def test_a_minute_a_week_is_time_enough() -> None:
     """How much is left for maintenance is the operator's affair."""
     check(("Mon-Sat 00:00-24:00", "Sun 00:01-24:00"))
+    check(("Mon-Sat 00:00-24:00", "Sun 00:00-23:59"))
 
 
 def test_what_an_old_journal_holds_can_be_read() -> None:

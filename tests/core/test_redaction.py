@@ -39,6 +39,17 @@ def test_a_refused_address_is_shown_as_it_was_given() -> None:
     assert shown_text("no (https://ada:key@example.org/a), http://b/c") == "no (https://example.org/…), http://b/c"
 
 
+@pytest.mark.parametrize("url", ["//example.org/a", "example.org"])
+def test_what_has_no_scheme_is_no_url(url: str) -> None:
+    """Nothing of it is shown."""
+    assert shown_url(url) == "…"
+
+
+def test_a_fragment_is_hidden_as_a_path_is() -> None:
+    """It may be a key as well."""
+    assert shown_url("https://example.org#key") == "https://example.org/…"
+
+
 @pytest.mark.parametrize(
     ("uri", "shown"),
     [
@@ -90,3 +101,24 @@ def test_parts_of_a_path_that_may_be_keys_are_secret() -> None:
     assert {"abcdefgh", "12345678"} <= set(found)
     assert "abcdefg" not in found
     assert list(secrets_in("https://example.org/")) == list(secrets_in("https://example.org")) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("https://ada:pass:word@example.org", {"ada:pass:word", "pass:word"}),
+        ("https://example.org/hook?key=1", {"/hook?key=1", "/hook", "key=1"}),
+        ("https://example.org/a%20longer%20name", {"/a%20longer%20name", "/a longer name", "a%20longer%20name"}),
+    ],
+)
+def test_a_secret_is_found_as_it_is_written_and_decoded(url: str, found: set[str]) -> None:
+    """A password may hold a colon; a user's name alone is none."""
+    secrets = set(secrets_in(url))
+
+    assert found <= secrets
+    assert secrets.isdisjoint({"ada", "word", "pass"})
+
+
+def test_a_value_of_eight_characters_may_be_secret() -> None:
+    """Seven are a word."""
+    assert secrets_among({"A": "12345678", "B": "1234567"}) == ("12345678",)

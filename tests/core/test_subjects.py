@@ -7,16 +7,46 @@ from forewarn.core.declared_keys import HeldChange, HoldReason, RecordKind, Reco
 from forewarn.core.facts import (
     Announced,
     AnyFact,
+    Approved,
     Asked,
     Canceled,
     ChangesHeld,
+    ClockStepped,
+    Delivered,
     Entry,
     EventStep,
     FleetDeclared,
+    HostCordonSet,
+    HostStateSet,
+    IncarnationsRaised,
     Mark,
+    ObservationRecorded,
+    SubscriptionRemoved,
+    SubscriptionSet,
+    SwitchedOff,
+    TokenCreated,
+    TokenRevoked,
     VmDeallocated,
+    VmRemoved,
+    VmStarted,
+    VmSwitched,
 )
-from forewarn.core.model import NODE, Caller, CallerKind, GroupKind, GroupTerms
+from forewarn.core.model import (
+    NODE,
+    Caller,
+    CallerKind,
+    GroupKind,
+    GroupTerms,
+    Host,
+    HostState,
+    Observation,
+    ObservationKind,
+    Role,
+    Subscription,
+    SubscriptionKind,
+    Token,
+    Vm,
+)
 from forewarn.core.subjects import event_groups, event_of, group_of, groups_of, subjects_of, with_groups
 from tests.core.harness import ANN, NOON, FleetHarness
 
@@ -171,3 +201,108 @@ def test_a_declaration_names_its_groups() -> None:
     fact = FleetDeclared(revision=1, digest="", source="", groups=(terms,), removed_groups=("db",))
 
     assert list(groups_of(fact)) == ["web", "db"]
+
+
+@pytest.mark.parametrize(
+    ("fact", "found"),
+    [
+        (VmRemoved("web-0", "deleted", group="web"), ["web"]),
+        (VmRemoved("web-0", "deleted"), []),
+        (SwitchedOff("web", NOON), ["web"]),
+        (IncarnationsRaised({"web": 2, "db": 3}), ["web", "db"]),
+    ],
+)
+def test_what_names_groups_by_itself(fact: AnyFact, found: list[str]) -> None:
+    """An earlier release did not name the group of a VM that was removed."""
+    assert list(groups_of(fact)) == found
+
+
+@pytest.mark.parametrize(
+    ("fact", "found"),
+    [
+        (IncarnationsRaised({"web": 2}), "web"),
+        (ObservationRecorded(Observation("web-0", ObservationKind.CRASHED, NOON)), "group of web-0"),
+        (Canceled("E1", NOON, "canceled"), "group of E1"),
+        (VmDeallocated("web-0", "deallocated"), "group of web-0"),
+        (HostStateSet("h1", HostState.FAILED, NOON), ""),
+    ],
+)
+def test_the_group_that_a_fact_does_not_name_is_asked_for(fact: AnyFact, found: str) -> None:
+    """By its VM or its event; a host belongs to no group."""
+    entry = Entry(1, NOON, "c", NODE, (fact,))
+
+    assert group_of(fact, entry, lambda vm: f"group of {vm}", lambda event: f"group of {event}") == found
+
+
+def test_only_an_event_that_ends_tells_the_group_of_a_vm_that_is_gone() -> None:
+    """Another fact of the entry may concern another group."""
+    gone = VmDeallocated("web-0", "deallocated")
+    facts = (Approved("E1", NOON, ANN, group="db"), Canceled("E2", NOON, "canceled", group="web"), gone)
+
+    assert group_of(gone, Entry(1, NOON, "c", NODE, facts), lambda _: "", lambda _: "") == "web"
+    assert group_of(gone, Entry(1, NOON, "c", NODE, (gone,)), lambda _: "", lambda _: "") == ""
+
+
+@pytest.mark.parametrize(
+    ("fact", "found"),
+    [
+        (VmRemoved("web-0", "deleted", group="web"), {"vm:web-0", "group:web"}),
+        (VmStarted("web-0"), {"vm:web-0"}),
+        (VmSwitched("web-0", "r", True, NOON), {"vm:web-0"}),
+        (ObservationRecorded(Observation("web-0", ObservationKind.CRASHED, NOON)), {"vm:web-0"}),
+        (HostStateSet("h1", HostState.FAILED, NOON), {"host:h1"}),
+        (HostCordonSet("h1", True, NOON, {"web-0": "it is tied"}), {"host:h1", "vm:web-0"}),
+        (
+            FleetDeclared(
+                revision=1,
+                digest="",
+                source="",
+                hosts=(Host("h1"),),
+                vms=(Vm("web-0", "web"),),
+                removed_hosts=("h2",),
+                removed_vms=("web-1",),
+            ),
+            {"host:h1", "host:h2", "vm:web-0", "vm:web-1"},
+        ),
+        (
+            ChangesHeld(
+                (HeldChange(RecordKind.HOST, "h1", HoldReason.IN_USE),), (RecordName(RecordKind.VM, "web-0"),)
+            ),
+            {"host:h1", "vm:web-0"},
+        ),
+        (ClockStepped(NOON, NOON), {"clock"}),
+        (SwitchedOff("web", NOON), {"group:web"}),
+        (IncarnationsRaised({"web": 2}), {"group:web"}),
+        (TokenCreated(Token("t", "ann", Role.OPERATOR, "", NOON)), {"token:t"}),
+        (TokenRevoked("t"), {"token:t"}),
+        (SubscriptionSet(Subscription("s", "ann", SubscriptionKind.MAIL, "ann@example.org")), {"subscription:s"}),
+        (SubscriptionRemoved("s"), {"subscription:s"}),
+    ],
+)
+def test_a_record_is_found_by_all_that_it_names(fact: AnyFact, found: set[str]) -> None:
+    """Also what is told of in no sentence."""
+    assert subjects_of(Entry(1, NOON, "c", NODE, (fact,))) == {"command:c", *found}
+
+
+def test_marks_and_deliveries_are_not_found_but_what_is_recorded_with_them_is() -> None:
+    """They come in thousands, and say less than the requests and messages themselves."""
+    facts = (Asked((Mark("web", NOON, "web-0"),)), Delivered({"s": 1}), VmStarted("db-0"))
+
+    assert subjects_of(Entry(1, NOON, "c", NODE, facts)) == {"command:c", "vm:db-0"}
+
+
+def test_a_born_started_event_is_found_as_an_announced_one() -> None:
+    """By its id, its group and its VMs."""
+    harness = FleetHarness(FLEET)
+
+    assert subjects(harness, "ann restarts web-0") == {"event:E1", "group:web", "host:h1", "vm:web-0"}
+
+
+def test_what_names_no_event_tells_the_group_of_none() -> None:
+    """Also where it names a group."""
+    facts = (
+        VmRemoved("web-0", "deleted", group="web"),
+        Canceled("E1", NOON, "", group="db"),
+    )
+
+    assert event_groups(facts) == {"E1": "db"}

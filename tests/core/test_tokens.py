@@ -22,7 +22,7 @@ from forewarn.core.facts import (
     TokenRevoked,
 )
 from forewarn.core.model import Role, Subscription, SubscriptionKind, Token
-from tests.core.harness import ANN, NOON, FleetHarness
+from tests.core.harness import ANN, NOON, FleetHarness, kinds
 
 FLEET = "ann declares: group web availability-set; vm web-0 in web"
 ADA = Token("t1", "ada", Role.OPERATOR, "hash", NOON)
@@ -132,7 +132,7 @@ def test_an_owners_groups_are_there() -> None:
         harness.create(replace(owner, id="t2", name="bob", groups=("wbe",)))
 
 
-@pytest.mark.parametrize("name", ["", "   ", "two\nlines", "ada ", " ada", "ada\u200b", "a\u202eda"])
+@pytest.mark.parametrize("name", ["", "   ", "two\nlines", "ada ", " ada", "ada\u200b", "a\u202eda", "a" * 501])
 def test_a_token_has_a_name_that_a_line_can_hold(name: str) -> None:
     """It stands in the record and in the log, and no reader takes it for another; so does a subscription's."""
     with pytest.raises(Refused):
@@ -199,6 +199,7 @@ def test_a_subscription_is_for_groups_that_are_there() -> None:
         (SubscriptionKind.MAIL, "ops@"),
         (SubscriptionKind.MAIL, "@example.org"),
         (SubscriptionKind.MAIL, "ops @example.org"),
+        (SubscriptionKind.MAIL, "ops\0@example.org"),
     ],
 )
 def test_what_cannot_be_reached_is_refused_with_how_to_write_it(kind: SubscriptionKind, target: str) -> None:
@@ -243,3 +244,18 @@ def test_a_token_keeps_a_name_of_an_earlier_release_but_gets_no_such_name() -> N
 
     with pytest.raises(Refused, match="visible characters"):
         harness.create(replace(ADA, name=" ada", hash="another"), replaces="t1")
+
+
+def test_a_rotation_with_an_overlap_revokes_nothing() -> None:
+    """The old secret stays valid, so what was opened with it stays open."""
+    harness = FleetHarness()
+    token = Token("t1", "ada", Role.VIEWER, "a" * 64, NOON)
+    harness.give(CreateToken(id="c", by=ANN, token=token))
+    renewed = replace(token, hash="b" * 64, previous_hash=token.hash, previous_until=NOON)
+
+    assert kinds(harness.give(CreateToken(id="d", by=ANN, token=renewed, replaces="t1"))) == ["TokenCreated"]
+    again = replace(token, hash="c" * 64)
+    assert kinds(harness.give(CreateToken(id="e", by=ANN, token=again, replaces="t1"))) == [
+        "TokenRevoked",
+        "TokenCreated",
+    ]

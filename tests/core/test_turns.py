@@ -112,3 +112,13 @@ def test_quiet_hours_say_nothing_of_what_has_started_or_takes_no_turns() -> None
     ]
 
     assert [earliest_start(harness.fleet, other, NOON) for other in others] == [None] * 3
+
+
+def test_an_event_that_is_not_ready_any_more_does_not_wait_for_the_end_of_quiet_hours() -> None:
+    """Here its approval is no longer enough."""
+    harness = FleetHarness(f"{QUIET}; vm web-1 in web on h1", "ann freezes host h1 not before 23:30:00")
+    harness.say("web-0 approves E1", "23:00:00")
+    assert harness.fleet.events[harness.id("E1")].waits_until is not None
+
+    harness.say("ann sets web approval=all", "23:00:00")
+    assert harness.fleet.events[harness.id("E1")].waits_until is None

@@ -109,7 +109,7 @@ def harness() -> Iterator[DemoHarness]:
 
 
 def test_every_claim_holds_and_nothing_is_left(harness: DemoHarness) -> None:
-    """Rebooted, frozen, moved, maintained in turn, evicted: each is claimed, and checked; then all is gone."""
+    """Guests are rebooted, frozen, moved, evicted, and their hosts rebooted, each claim checked; then all is gone."""
     before = harness.remains()
 
     demo = harness.begin()
@@ -128,7 +128,9 @@ def test_every_claim_holds_and_nothing_is_left(harness: DemoHarness) -> None:
     assert sorted(order.split(", then ")) == ["web-0", "web-1", "web-2"]
     assert "and nobody approved" in told
     assert "its machine is gone" in told
-    assert told.count("stayed: ") == 5
+    assert re.findall(r"(h\d) was rebooted once, and no guest was on it", told) == ["h1", "h2"]
+    assert re.findall(r"(\S+) answered pings all the time", told) == ["web-0", "web-2"]
+    assert told.count("stayed: ") == 6
     assert "Nothing is left behind" in said
     assert harness.remains() == before
 

@@ -54,3 +54,23 @@ def test_a_boot_that_nobody_asked_for_is_no_boot_that_stayed(play: DemoRun) -> N
 
     with pytest.raises(ClaimFailed, match="web-2 booted anew"):
         play._claim_boots_stayed([guest], {"web-2": "a"})
+
+
+@pytest.mark.parametrize(
+    ("reboots", "why"), [("", "0 times, with 0"), ("0\n0\n", "2 times, with 0"), ("1\n", "1 times, with 1")]
+)
+def test_a_host_must_be_rebooted_once_and_without_guests(play: DemoRun, reboots: str, why: str) -> None:
+    """The sentence tells how often it was, and how many guests that ended."""
+    told = play._cloud.site.directory / "h1" / "reboots"
+    told.parent.mkdir(parents=True)
+    told.write_text(reboots)
+
+    with pytest.raises(ClaimFailed, match=f"h1 was rebooted {why} guests on it"):
+        play._claim_rebooted("h1")
+
+
+def test_a_guest_that_does_not_answer_for_long_was_not_reachable(play: DemoRun) -> None:
+    """A move takes a moment, and no more."""
+    play._claim_reachable(play._cloud.guests[0], 1.0)
+    with pytest.raises(ClaimFailed, match=r"web-0 did not answer pings for 20\.0 s"):
+        play._claim_reachable(play._cloud.guests[0], 20.0)

@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 import pytest
 
 from forewarn.clocks import ManualClock
-from forewarn.control.bodies import SubscriptionBody, TokenBody, VmOperationBody
+from forewarn.control.bodies import ClusterView, SubscriptionBody, TokenBody, VmOperationBody, WorkerView
 from forewarn.control.client import ControlClient
 from forewarn.control.server.event_counters import EventCounters
 from forewarn.control.server.metrics import Metrics, MetricSources
@@ -32,14 +32,33 @@ from tests.ports import free_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PROMETHEUS = DEPLOY / "prometheus"
+CASES = Path(__file__).with_name("alert_cases.yml")
 NAME = re.compile(r"\b(?:forewarn|process)_[a-z_]+")
 PATIENCE = 180.0
 
 
+def all_metrics() -> Metrics:
+    """Return the metrics of a service that has everything: workers, other nodes, reloads."""
+    node = Node(MemoryJournal(), ManualClock(), Rules())
+    worker = WorkerView(
+        number=1, pid=1, state="down", revision=0, connections=0, long_polls=0, age=0.0, leader_age=0.0, restarts=0
+    )
+    view = ClusterView(
+        node="a", role="leading", leader="a", term=1, heartbeat_age=0.0, revisions_behind=0, behind=0.0,
+        is_behind=False, clock_skew=0.0, format=1, reloads=0, nodes=(),
+    )  # fmt: skip
+    sources = MetricSources(
+        documents=lambda: [("2020-07-01", 200, 0)],
+        workers=lambda: [worker],
+        cluster=lambda: view,
+        reload=lambda: (0.0, True),
+    )
+    return Metrics(node, EventCounters(), sources)
+
+
 def known() -> set[str]:
     """Return the names of all samples that the service tells of."""
-    node = Node(MemoryJournal(), ManualClock(), Rules())
-    metrics = Metrics(node, EventCounters(), MetricSources(documents=lambda: [("2020-07-01", 200, 0)]))
+    metrics = all_metrics()
     text = metrics.render().decode()
     told = {family.name for family in metrics.collect() if not family.samples}
     return told | {line.partition("{")[0].partition(" ")[0] for line in text.splitlines() if line[0] != "#"}
@@ -93,6 +112,31 @@ def test_every_alert_says_what_to_do() -> None:
         assert re.search(r"severity: (warning|critical)", rule), rule
         assert 'summary: "' in rule, rule
         assert 'runbook: "' in rule, rule
+
+
+def test_every_metric_and_every_alert_is_explained() -> None:
+    """The page for operators names each of them, and none that is not there."""
+    page = (DEPLOY.parent / "docs" / "operate" / "metrics-and-alerts.md").read_text("utf-8")
+    rows = "".join(line.partition(" | ")[0] for line in page.splitlines() if line.startswith("| `"))
+    alerts = re.findall(r"- alert: (\w+)", (PROMETHEUS / "alerts.yml").read_text("utf-8"))
+
+    assert sorted(re.findall(r"`(forewarn_\w+)`", rows)) == sorted(each.name for each in all_metrics().collect())
+    assert sorted(re.findall(r"`(Forewarn\w+)`", rows)) == sorted(alerts)
+
+
+@pytest.mark.end_to_end
+def test_alerts_of_clusters_fire_when_they_should(tmp_path: Path) -> None:
+    """Prometheus itself evaluates the rules over made-up series: healthy ones, and a fault for each alert."""
+    shutil.copy(PROMETHEUS / "alerts.yml", tmp_path)
+    cases = shutil.copy(CASES, tmp_path)
+    tested = subprocess.run(
+        ["promtool", "test", "rules", cases], cwd=tmp_path, check=False, capture_output=True, text=True, timeout=300
+    )
+    group = (PROMETHEUS / "alerts.yml").read_text("utf-8").partition("name: forewarn-cluster")[2]
+
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    for alert in re.findall(r"- alert: (\w+)", group):
+        assert re.search(rf"alertname: {alert}\n\s+exp_alerts:\n", CASES.read_text("utf-8")), alert
 
 
 @pytest.mark.end_to_end

@@ -27,13 +27,22 @@ class Receiver:
         self.tells = True
         """Whether it answers the question for the outcome."""
         self.finished = threading.Event()
+        self.fences = False
+        """Whether it refuses a lower term than it has seen."""
+        self.highest_term = 0
+        self.term_headers: list[tuple[str, str]] = []
+        """Term and attempt, as the headers of each message had them; empty where they were missing."""
+        self._taking = threading.Lock()
         receiver = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 verify(SECRET, dict(self.headers.items()), body, datetime.now(UTC))
-                answer = receiver.take(self.headers["webhook-id"], json.loads(body))
+                names = ("forewarn-term", "forewarn-attempt")
+                receiver.term_headers.append((self.headers.get(names[0], ""), self.headers.get(names[1], "")))
+                with receiver._taking:
+                    answer = receiver.take(self.headers["webhook-id"], json.loads(body))
                 if answer is None:
                     self.close_connection = True
                     return
@@ -67,6 +76,10 @@ class Receiver:
     def take(self, id_: str, message: dict[str, Any]) -> tuple[int, bytes] | None:
         self.messages.append(message)
         self.ids.append(id_)
+        term = message.get("term") or message.get("impact", {}).get("term", 0)
+        if self.fences and term < self.highest_term:
+            return 409, f"a leader of term {self.highest_term} was here".encode()
+        self.highest_term = max(self.highest_term, term)
         if message["ask"] in ("start", "stop"):
             self.switched.append((message["ask"], message["vm"]["name"]))
             return self.answers.pop(0) if self.answers else (200, b'{"outcome": "done"}')

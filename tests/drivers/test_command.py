@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -15,10 +17,10 @@ import msgspec
 import pytest
 
 from forewarn.clocks import ManualClock, SystemClock
+from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventType, Vm
-from forewarn.drivers import command
-from forewarn.drivers.command import CommandDriver
+from forewarn.drivers.command import CommandDriver, CommandDriverSettings
 from forewarn.drivers.run_record import KEPT_FOR
 from forewarn.node.driver import (
     Driver,
@@ -31,7 +33,13 @@ from forewarn.node.driver import (
     ImpactUnknown,
     can_switch,
 )
-from forewarn.testing.driver_contract import DriverContract, DriverTrial
+from forewarn.testing.driver_contract import (
+    DriverContract,
+    DriverTrial,
+    FencingDriverContract,
+    FencingDriverTrial,
+    in_term,
+)
 from tests.drivers.impacts import NOW, impact
 
 pytestmark = pytest.mark.end_to_end
@@ -67,6 +75,7 @@ class CommandHarness:
     """A directory with a counting program, and the drivers that call it."""
 
     def __init__(self, place: Path) -> None:
+        self.worth_waiting = 60.0  # a slow machine's run is not to be taken for a long one
         self.place = place
         self.program = place / "program"
         self.records = place / "records"
@@ -79,7 +88,8 @@ class CommandHarness:
 
     def driver(self, **settings: object) -> CommandDriver:
         given = {"program": str(self.program), **settings}
-        return CommandDriver.from_settings(given, ManualClock(NOW), 1.0, self.records)
+        read = read_table("driver 'command'", given, CommandDriverSettings)
+        return CommandDriver(read, ManualClock(NOW), self.records, worth_waiting=self.worth_waiting)
 
     def times_done(self, event_id: str) -> int:
         done = self.place / "done"
@@ -121,8 +131,7 @@ class CommandHarness:
 
 
 @pytest.fixture
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[CommandHarness]:
-    monkeypatch.setattr(command, "_WORTH_WAITING", 60.0)  # a slow machine's run is not to be taken for a long one
+def machine(tmp_path: Path) -> Iterator[CommandHarness]:
     machine = CommandHarness(tmp_path)
     yield machine
     machine.close()
@@ -154,11 +163,18 @@ class CommandTrial(DriverTrial):
         self._machine = machine
 
     def make(self, **more: object) -> Driver:
-        settings = {"program": str(self._machine.program), **more}
+        on_host = self._machine.place / "on-host"
+        on_host.write_text(f"#!/bin/sh\ncat >> {self._machine.place}/commands\n")
+        on_host.chmod(0o755)
+        settings = {"program": str(self._machine.program), "host_program": str(on_host), **more}
         return CommandDriver.from_settings(settings, SystemClock(), 1.0, self._machine.records)
 
     def times_done(self, event_id: str) -> int:
         return self._machine.times_done(event_id)
+
+    def times_run(self, command_id: str) -> int:
+        commands = self._machine.place / "commands"
+        return commands.read_text().count(command_id) if commands.exists() else 0
 
     def wait_until(self, at: datetime) -> None:
         threading.Event().wait(0.02)
@@ -185,6 +201,7 @@ def test_the_program_is_told_everything(machine: CommandHarness) -> None:
     assert driver.perform(asked) == ImpactDone()
     told = dict(line.split("=", 1) for line in (machine.place / "told").read_text().splitlines())
     assert {name: told[name] for name in sorted(told) if name.startswith(("FOREWARN_", "SPARE"))} == {
+        "FOREWARN_ATTEMPT": "0",
         "FOREWARN_DURATION": "9",
         "FOREWARN_EVENT_ID": asked.event.id,
         "FOREWARN_EVENT_SOURCE": "platform",
@@ -192,6 +209,7 @@ def test_the_program_is_told_everything(machine: CommandHarness) -> None:
         "FOREWARN_GROUP": "web",
         "FOREWARN_HOST": "h1",
         "FOREWARN_OPERATION": "host freeze",
+        "FOREWARN_TERM": "0",
         "FOREWARN_VMS": "web-0 web-1",
         "SPARE": "h9",
     }
@@ -306,9 +324,9 @@ def test_the_program_outlives_forewarn(machine: CommandHarness) -> None:
     assert machine.times_done(asked.event.id) == 1
 
 
-def test_a_long_run_does_not_hold_the_caller(machine: CommandHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_run_does_not_hold_the_caller(machine: CommandHarness) -> None:
     """After some seconds it is under way, and its end is found by asking."""
-    monkeypatch.setattr(command, "_WORTH_WAITING", 0.0)
+    machine.worth_waiting = 0.0
     machine.stop_half_way()
     driver = machine.driver()
 
@@ -490,3 +508,142 @@ def switched(driver: CommandDriver, vm: Vm, *, on: bool) -> ImpactOutcome:
         threading.Event().wait(0.01)
         outcome = driver.switch(vm, on=on)
     return outcome
+
+
+# Stands for what operates on a machine. Where it finds the pipes it says that it has begun, and waits.
+POWER_CYCLE = """\
+#!/bin/sh
+cd "$(dirname "$0")"
+echo "$2" >> cycled
+if [ -p begun ]; then echo cycling > begun; read -r _ < go; fi
+"""
+
+
+class FencingHost(FencingDriverTrial):
+    """The program of the guide, for the machines of one host, called from two nodes."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+        guide = (Path(__file__).parents[2] / "docs/how-to/write-a-driver.md").read_text()
+        (program,) = re.findall(r"^```python\n(#!/usr/bin/env python3\n.*?)^```", guide, re.MULTILINE | re.DOTALL)
+        for name, script in (("forewarn-host", program), ("power-cycle", POWER_CYCLE)):
+            (place / name).write_text(script)
+            (place / name).chmod(0o755)
+        self.environment = {"HOST_RECORDS": str(place / "host"), "PATH": f"{place}:{os.environ['PATH']}"}
+
+    def make(self, **more: object) -> CommandDriver:
+        return self.make_on("n1", **more)
+
+    def make_elsewhere(self) -> CommandDriver:
+        return self.make_on("n2")
+
+    def make_on(self, node: str, **more: object) -> CommandDriver:
+        settings = {
+            "program": str(self._place / "forewarn-host"),
+            "environment": self.environment,
+            "remembers": True,
+            "fences_terms": True,
+            **more,
+        }
+        return CommandDriver.from_settings(settings, SystemClock(), 1.0, self._place / node)
+
+    def times_done(self, event_id: str) -> int:
+        cycled = self._place / "cycled"
+        return cycled.read_text().split().count(event_id) if cycled.exists() else 0
+
+    def wait_until(self, at: datetime) -> None:
+        threading.Event().wait(0.02)
+
+    def crash_during(self, impact: Impact) -> None:
+        """The host loses its power while a machine is power-cycled."""
+        with self.half_way(impact) as program:
+            os.killpg(program.pid, signal.SIGKILL)
+
+    @contextmanager
+    def half_way(self, impact: Impact) -> Iterator[subprocess.Popen[bytes]]:
+        """Run the program until it power-cycles a machine; at the end let it go on."""
+        pipes = {name: self._place / name for name in ("begun", "go")}
+        for pipe in pipes.values():
+            os.mkfifo(pipe)
+        command = [str(self._place / "forewarn-host"), "perform"]
+        environment = os.environ | self.environment
+        with subprocess.Popen(command, stdin=subprocess.PIPE, env=environment, start_new_session=True) as program:
+            assert program.stdin is not None
+            program.stdin.write(msgspec.json.encode(impact))
+            program.stdin.close()
+            pipes["begun"].read_text()
+            yield program
+            go = os.open(pipes["go"], os.O_RDWR)
+            os.write(go, b"\n")
+            program.wait()
+            os.close(go)
+        for pipe in pipes.values():
+            pipe.unlink()
+
+
+class TestFencingCommandDriver(FencingDriverContract):
+    """It keeps the contract with a program that fences terms."""
+
+    @pytest.fixture
+    def trial(self, tmp_path: Path) -> FencingDriverTrial:
+        return FencingHost(tmp_path)
+
+
+def test_a_node_waits_for_what_another_one_began(tmp_path: Path) -> None:
+    """While the program of an earlier leader runs, the next leader is told so, and then how it ended."""
+    host = FencingHost(tmp_path)
+    asked = host.impact()
+    other, elsewhere = host.make_elsewhere(), in_term(asked, 2, is_elsewhere=True)
+    with host.half_way(in_term(asked, 1)):
+        assert isinstance(other.outcome_of(elsewhere), ImpactUnderway)
+        assert isinstance(other.perform(in_term(asked, 2)), ImpactUnderway)
+
+    assert isinstance(when_ended(other, elsewhere), ImpactDone)
+    assert host.times_done(asked.event.id) == 1
+
+
+def test_a_refused_run_is_no_end_for_a_later_term(tmp_path: Path) -> None:
+    """A node whose call was refused may lead again; the event that is still Started can be performed then."""
+    host = FencingHost(tmp_path)
+    driver, asked = host.make(), host.impact()
+    host.make_elsewhere().outcome_of(in_term(asked, 2, is_elsewhere=True))
+
+    assert isinstance(driver.perform(in_term(asked, 1)), ImpactUnknown)
+    assert driver.outcome_of(in_term(asked, 3, is_elsewhere=True)) == ImpactNotBegun()
+    assert isinstance(driver.perform(in_term(asked, 3)), ImpactDone)
+    assert host.times_done(asked.event.id) == 1
+
+
+def test_what_another_node_did_later_counts_more_than_the_own_record(machine: CommandHarness) -> None:
+    """The record here is of an earlier attempt; the program knows both."""
+    machine.write("#!/bin/sh\n[ $1 = outcome ]\n")
+    driver = machine.driver(remembers=True, fences_terms=True)
+
+    assert isinstance(driver.perform(in_term(impact(), 1)), ImpactFailed)
+    assert isinstance(driver.outcome_of(in_term(impact(), 3, is_elsewhere=True)), ImpactDone)
+
+
+def test_five_is_a_failure_of_a_program_that_does_not_fence(machine: CommandHarness) -> None:
+    """It had that meaning before there were terms."""
+    machine.write("#!/bin/sh\nexit 5\n")
+
+    assert machine.driver().perform(impact()) == ImpactFailed("exit code 5")
+
+
+def test_a_program_that_fences_must_remember() -> None:
+    """Otherwise no other node could tell what was begun."""
+    settings: dict[str, object] = {"program": "/bin/true", "fences_terms": True}
+    with pytest.raises(BadInput, match="'fences_terms' of driver 'command' needs 'remembers'"):
+        CommandDriver.from_settings(settings, SystemClock(), 1.0)
+    with pytest.raises(BadInput, match="let it answer 'outcome'"):
+        CommandDriver.check_settings(settings, is_running=False)
+
+
+def test_a_program_that_switches_is_told_the_term(machine: CommandHarness) -> None:
+    """It refuses a leader that was replaced, as with an event."""
+    machine.write('#!/bin/sh\ncd "$(dirname "$0")"; echo "$FOREWARN_TERM" > term; cat > said\n')
+    driver = machine.driver(switches=True, remembers=True, fences_terms=True)
+
+    assert isinstance(driver.switch(Vm("web-0", "web"), on=True, term=7), ImpactDone)
+    assert (machine.place / "term").read_text() == "7\n"
+    assert json.loads((machine.place / "said").read_text())["term"] == 7

@@ -97,7 +97,7 @@ def test_the_guide_names_every_setting_with_its_default() -> None:
     defaults = {
         field.name: "required"
         if field.required
-        else {"{}": "empty", "False": "false"}.get(str(field.default), f"{field.default:g}")
+        else {"{}": "empty", "False": "false", "": "empty"}.get(str(field.default)) or f"{field.default:g}"
         if field.default is not msgspec.NODEFAULT
         else "empty"
         for field in msgspec.structs.fields(CommandDriverSettings)

@@ -6,18 +6,25 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.clocks import ManualClock
-from forewarn.drivers import executor
+from forewarn.clocks import ManualClock, SystemClock
+from forewarn.core.errors import BadInput
+from forewarn.core.model import EventType
 from forewarn.drivers.executor import ImpactJob, MigrationSlots, WorkExecutor, WorkInterrupted, join_details
-from forewarn.drivers.progress_store import ImpactEnding
+from forewarn.drivers.progress_store import ImpactEnding, ProgressStore
 from forewarn.drivers.run_record import KEPT_FOR
-from forewarn.node.driver import ImpactDone, ImpactFailed, ImpactNotBegun, ImpactUnderway, ImpactUnknown
+from forewarn.drivers.term_store import TermStore
+from forewarn.node.driver import (
+    Impact,
+    ImpactDone,
+    ImpactFailed,
+    ImpactNotBegun,
+    ImpactOutcome,
+    ImpactUnderway,
+    ImpactUnknown,
+    refuse_type,
+)
+from forewarn.testing.driver_contract import FencingDriverContract, FencingDriverTrial, in_term
 from tests.drivers.impacts import carried_out, impact
-
-
-@pytest.fixture(autouse=True)
-def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "_WORTH_WAITING", 0.01)
 
 
 class WorkExecutorHarness:
@@ -27,7 +34,7 @@ class WorkExecutorHarness:
         self.may_end = threading.Event()
         self.jobs: list[ImpactJob] = []
         self.clock = ManualClock()
-        self.shop = WorkExecutor("test", directory, self.clock, do or self.do)
+        self.shop = WorkExecutor("test", directory, self.clock, do or self.do, worth_waiting=0.01)
 
     def do(self, job: ImpactJob) -> ImpactEnding:
         self.jobs.append(job)
@@ -162,3 +169,86 @@ def test_closing_the_driver_ends_the_wait() -> None:
         pass
     with slots.taken(closing, print):
         pass
+
+
+class LineDriver:
+    """Writes a line for each event; its records are in a directory that the nodes of a host share."""
+
+    moves_live = False
+    fences_terms = True
+
+    def __init__(self, host: Path) -> None:
+        self._lines = host / "lines"
+        self._executor = WorkExecutor(
+            "lines", host / "records", SystemClock(), self._do, terms=TermStore(host / "records")
+        )
+
+    def perform(self, impact: Impact) -> ImpactOutcome:
+        if impact.event.type is not EventType.REBOOT:
+            return refuse_type(impact.event)
+        return self._executor.perform(impact)
+
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
+        return self._executor.outcome_of(impact)
+
+    def close(self) -> None:
+        self._executor.close(10)
+
+    def _do(self, job: ImpactJob) -> ImpactEnding:
+        if job.progress_file.step("writing") is None:
+            job.progress_file.note("writing")
+            with self._lines.open("a") as lines:
+                lines.write(f"{job.impact.event.id}\n")
+        return ImpactDone()
+
+
+class LineTrial(FencingDriverTrial):
+    """Two nodes on one host."""
+
+    def __init__(self, host: Path) -> None:
+        self._host = host
+
+    def make(self, **more: object) -> LineDriver:
+        if more:
+            raise BadInput(f"no setting {next(iter(more))}")
+        return LineDriver(self._host)
+
+    def make_elsewhere(self) -> LineDriver:
+        return LineDriver(self._host)
+
+    def times_done(self, event_id: str) -> int:
+        lines = self._host / "lines"
+        return lines.read_text().split().count(event_id) if lines.exists() else 0
+
+
+@pytest.mark.end_to_end
+class TestFencingExecutor(FencingDriverContract):
+    """With a store of terms, what is made of an executor fences terms."""
+
+    @pytest.fixture
+    def trial(self, tmp_path: Path) -> FencingDriverTrial:
+        return LineTrial(tmp_path)
+
+
+def test_a_question_keeps_earlier_leaders_from_beginning(tmp_path: Path) -> None:
+    """The answer says that nothing was begun, and that must stay so."""
+    asked = impact(attempted_at=SystemClock().now())
+    late, other = LineDriver(tmp_path), LineDriver(tmp_path)
+
+    assert other.outcome_of(in_term(asked, 2, is_elsewhere=True)) == ImpactNotBegun()
+    assert isinstance(late.perform(in_term(asked, 1)), ImpactUnknown)
+    assert not (tmp_path / "lines").exists()
+
+
+def test_what_a_leader_began_is_gone_on_with_by_the_next_only(tmp_path: Path) -> None:
+    """A crash cut it off; the leader that was replaced does not take it up again."""
+    with ProgressStore(tmp_path / "records", SystemClock()).held(impact().event.id) as progress_file:
+        progress_file.begin(in_term(impact(), 1))
+    late, other = LineDriver(tmp_path), LineDriver(tmp_path)
+    with TermStore(tmp_path / "records").held(2):
+        pass
+
+    assert isinstance(late.perform(in_term(impact(), 1)), ImpactUnknown)
+    assert isinstance(late.outcome_of(in_term(impact(), 1)), ImpactUnknown)
+    assert not (tmp_path / "lines").exists()
+    assert other.outcome_of(in_term(impact(), 2, is_elsewhere=True)) == ImpactDone()

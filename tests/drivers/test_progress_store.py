@@ -7,15 +7,14 @@ from pathlib import Path
 import pytest
 
 from forewarn.clocks import ManualClock
-from forewarn.drivers import run_record
 from forewarn.drivers.progress_store import ImpactEnding, ProgressStore
-from forewarn.drivers.run_record import KEPT_FOR, RecordLocked
+from forewarn.drivers.run_record import KEPT, KEPT_FOR, RecordLocked
 from forewarn.node.driver import ImpactDone, ImpactFailed, ImpactUnknown
 from tests.drivers.impacts import NOW, impact
 
 
-def progress_store(directory: Path | None) -> ProgressStore:
-    return ProgressStore(directory, ManualClock(NOW))
+def progress_store(directory: Path | None, kept: int = KEPT) -> ProgressStore:
+    return ProgressStore(directory, ManualClock(NOW), kept)
 
 
 def test_nothing_written_is_nothing_begun(tmp_path: Path) -> None:
@@ -81,19 +80,18 @@ def test_a_held_page_is_nobody_else_s(tmp_path: Path) -> None:
             pass
 
 
-def test_old_pages_of_events_that_ended_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_pages_of_events_that_ended_are_forgotten(tmp_path: Path) -> None:
     """The directory does not grow for ever, and what may be forgotten is known."""
-    monkeypatch.setattr(run_record.Retention.__init__, "__defaults__", (1,))
     for name, ends in (("ended", True), ("unfinished", False)):
         with progress_store(tmp_path).held(name) as progress_file:
             progress_file.begin(impact())
             if ends:
                 progress_file.end(ImpactDone())
         os.utime(tmp_path / name, ((NOW - KEPT_FOR - timedelta(days=1)).timestamp(),) * 2)
-    kept = progress_store(tmp_path)
+    kept = progress_store(tmp_path, kept=1)
     with kept.held("new"):
         pass
-    kept = progress_store(tmp_path)
+    kept = progress_store(tmp_path, kept=1)
     with kept.held("new"):
         pass
 
@@ -103,7 +101,7 @@ def test_old_pages_of_events_that_ended_are_forgotten(tmp_path: Path, monkeypatc
 
 
 def test_a_lent_directory_goes_with_the_driver() -> None:
-    """Where the node keeps nothing, neither does the ledger."""
+    """Where the node keeps nothing, neither does the store."""
     lent = progress_store(None)
     with lent.held("one") as progress_file:
         progress_file.begin(impact())

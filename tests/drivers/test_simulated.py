@@ -8,7 +8,15 @@ from forewarn.clocks import ManualClock
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventType, Host, Vm
 from forewarn.drivers.simulated import SimulatedDriver
-from forewarn.node.driver import CandidateHost, Driver, Impact, ImpactDone, ImpactFailed, ImpactUnderway
+from forewarn.node.driver import (
+    CandidateHost,
+    HostCommand,
+    HostCommandEnded,
+    Impact,
+    ImpactDone,
+    ImpactFailed,
+    ImpactUnderway,
+)
 from forewarn.testing.driver_contract import DriverContract, DriverTrial
 from tests.drivers.impacts import NOW, impact
 
@@ -19,12 +27,17 @@ class SimulatedTrial(DriverTrial):
     def __init__(self) -> None:
         self._clock = ManualClock(NOW)
         self._impacts: dict[str, Impact] = {}
+        self._commands: dict[str, HostCommand] = {}
 
-    def make(self, **more: object) -> Driver:
+    def make(self, **more: object) -> SimulatedDriver:
         return SimulatedDriver.from_settings(more, self._clock, 1.0)
 
     def times_done(self, event_id: str) -> int:
         return int(isinstance(self.make().outcome_of(self._impacts[event_id]), ImpactDone))
+
+    def times_run(self, command_id: str) -> int:
+        outcome = self.make().outcome_on_host(self._commands[command_id])
+        return int(isinstance(outcome, HostCommandEnded))
 
     def now(self) -> datetime:
         return self._clock.now()
@@ -36,6 +49,11 @@ class SimulatedTrial(DriverTrial):
         impact = super().impact()
         self._impacts[impact.event.id] = impact
         return impact
+
+    def host_command(self) -> HostCommand:
+        command = super().host_command()
+        self._commands[command.id] = command
+        return command
 
 
 class TestSimulatedDriver(DriverContract):
@@ -110,7 +128,7 @@ def test_a_time_that_is_none_is_refused(settings: dict[str, object]) -> None:
         SimulatedDriver.from_settings(settings, ManualClock(NOW), 1.0)
 
 
-BERTHS = (CandidateHost(Host("h8"), (Vm("web-9", "web", host="h8"),)), CandidateHost(Host("h9")))
+CANDIDATES = (CandidateHost(Host("h8"), (Vm("web-9", "web", host="h8"),)), CandidateHost(Host("h9")))
 
 
 @pytest.mark.parametrize(
@@ -127,7 +145,7 @@ BERTHS = (CandidateHost(Host("h8"), (Vm("web-9", "web", host="h8"),)), Candidate
 def test_vms_stand_elsewhere_after_a_redeploy(type: EventType, operation: str, *, moved: bool) -> None:
     """Each on the host that has fewest of its group; a machine that crashed starts again where it was."""
     driver = SimulatedDriver.from_settings({"redeploy": 0, "freeze": 0}, ManualClock(NOW), 1.0)
-    asked = impact(type, vms=("web-0", "web-1", "web-2"), operation=operation, candidates=BERTHS)
+    asked = impact(type, vms=("web-0", "web-1", "web-2"), operation=operation, candidates=CANDIDATES)
 
     outcome = driver.perform(asked)
 

@@ -6,6 +6,7 @@ from forewarn.clocks import SystemClock
 from forewarn.core.errors import Refused
 from forewarn.core.model import Vm
 from forewarn.drivers import switch_executor
+from forewarn.drivers.run_record import RecordLocked
 from forewarn.drivers.switch_executor import SwitchExecutor
 from forewarn.node.driver import ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
 
@@ -23,7 +24,7 @@ def ended(switches: SwitchExecutor, *, on: bool) -> ImpactOutcome:
 def test_what_came_of_it_is_returned() -> None:
     """Done with what there is to say, Failed with the reason."""
 
-    def do(vm: Vm, *, on: bool) -> str:
+    def do(vm: Vm, *, on: bool, **_: object) -> str:
         if on:
             return f"{vm.name} runs"
         raise Refused("it must run")
@@ -37,7 +38,7 @@ def test_it_is_under_way_until_it_ends_and_done_once() -> None:
     """Asked again it tells the end of the first call; the other way waits for that end."""
     may_end, calls = threading.Event(), []
 
-    def do(_: Vm, *, on: bool) -> str:
+    def do(_: Vm, *, on: bool, **__: object) -> str:
         calls.append(on)
         may_end.wait(30)
         return "on" if on else "off"
@@ -55,3 +56,20 @@ def test_it_is_under_way_until_it_ends_and_done_once() -> None:
     finally:
         switch_executor.WORTH_WAITING = switching_within
     assert calls == [True, False]
+
+
+def test_while_another_process_switches_the_vm_it_is_under_way() -> None:
+    """It is called again until the lock is free, with the term."""
+    terms: list[int] = []
+
+    def do(_: Vm, *, term: int, **__: object) -> str:
+        terms.append(term)
+        if len(terms) == 1:
+            raise RecordLocked
+        return ""
+
+    switches = SwitchExecutor("test", SystemClock(), do)
+
+    assert isinstance(switches.switch(VM, on=True, term=3), ImpactUnderway)
+    assert switches.switch(VM, on=True, term=3) == ImpactDone()
+    assert terms == [3, 3]

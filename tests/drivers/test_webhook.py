@@ -28,7 +28,13 @@ from forewarn.node.driver import (
     can_switch,
 )
 from forewarn.signature import sign
-from forewarn.testing.driver_contract import DriverContract, DriverTrial
+from forewarn.testing.driver_contract import (
+    DriverContract,
+    DriverTrial,
+    FencingDriverContract,
+    FencingDriverTrial,
+    in_term,
+)
 from forewarn.wire.azure_names import show_id
 from tests.drivers import receiver as receiver_module
 from tests.drivers.impacts import impact as impact_at
@@ -54,8 +60,11 @@ class WebhookHarness:
         self._made: list[WebhookDriver] = []
 
     def driver(self, **more: object) -> WebhookDriver:
+        return self.driver_on("records", **more)
+
+    def driver_on(self, node: str, **more: object) -> WebhookDriver:
         settings = {"url": self.receiver.url, "secret_file": str(self.place / "secret"), **more}
-        self._made.append(WebhookDriver.from_settings(settings, self.clock, 1.0, self.place / "records"))
+        self._made.append(WebhookDriver.from_settings(settings, self.clock, 1.0, self.place / node))
         return self._made[-1]
 
     def close(self) -> None:
@@ -121,6 +130,77 @@ class TestWebhookDriver(DriverContract):
     @pytest.fixture
     def trial(self, harness: WebhookHarness) -> DriverTrial:
         return WebhookTrial(harness)
+
+
+class FencingWebhookTrial(WebhookTrial, FencingDriverTrial):
+    """The contract with a receiver that fences terms."""
+
+    def make(self, **more: object) -> Driver:
+        self._site.receiver.fences = True
+        return self._site.driver(fences_terms=True, **more)
+
+    def make_elsewhere(self) -> Driver:
+        return self._site.driver_on("elsewhere", fences_terms=True)
+
+
+class TestFencingWebhookDriver(FencingDriverContract):
+    """It keeps the contract with a receiver that fences terms."""
+
+    @pytest.fixture
+    def trial(self, harness: WebhookHarness) -> FencingDriverTrial:
+        return FencingWebhookTrial(harness)
+
+
+def test_term_and_attempt_are_in_the_signed_body_and_in_headers(harness: WebhookHarness) -> None:
+    """With one node there is no term, and the message is that of earlier releases."""
+    driver = harness.driver()
+    driver.perform(impact("alone"))
+    driver.perform(in_term(impact("one of several"), 3))
+
+    alone, one_of_several = harness.receiver.messages
+    assert "term" not in alone["impact"]
+    assert (one_of_several["impact"]["term"], one_of_several["impact"]["attempt"]) == (3, 3)
+    assert harness.receiver.term_headers == [("", ""), ("3", "3")]
+
+
+def test_a_refused_message_is_no_end_for_a_later_term(harness: WebhookHarness) -> None:
+    """A node whose message was refused may lead again; the event that is still Started can be performed then."""
+    harness.receiver.fences, harness.receiver.highest_term = True, 2
+    driver, asked = harness.driver(fences_terms=True), impact()
+    refused = ImpactUnknown("the receiver refused this term: answer 409: a leader of term 2 was here")
+
+    assert driver.perform(in_term(asked, 1)) == refused
+    assert driver.outcome_of(in_term(asked, 1)) == refused
+    assert driver.outcome_of(in_term(asked, 3, is_elsewhere=True)) == ImpactNotBegun()
+    assert driver.perform(in_term(asked, 3)) == ImpactDone(detail="by hand")
+    assert harness.receiver.done == [asked.event.id]
+
+
+def test_409_is_a_failure_of_a_receiver_that_does_not_fence(harness: WebhookHarness) -> None:
+    """It had that meaning before there were terms."""
+    harness.receiver.answers = [(409, b"busy")]
+
+    assert harness.driver().perform(impact()) == ImpactFailed("the receiver refused: answer 409: busy")
+
+
+def test_what_another_node_did_later_counts_more_than_the_own_record(harness: WebhookHarness) -> None:
+    """The record here is of an earlier attempt; the receiver knows both."""
+    driver, asked = harness.driver(fences_terms=True), impact()
+    harness.receiver.answers = [(200, b'{"outcome": "failed", "detail": "no room"}')]
+
+    assert driver.perform(in_term(asked, 1)) == ImpactFailed("no room")
+    assert driver.outcome_of(in_term(asked, 3, is_elsewhere=True)) == ImpactDone(detail="by hand")
+
+
+def test_a_request_to_switch_carries_the_term(harness: WebhookHarness) -> None:
+    """A receiver that fences refuses one of a leader that was replaced."""
+    harness.receiver.fences = True
+    driver = harness.driver(switches=True, fences_terms=True)
+
+    assert driver.switch(Vm("web-0", "web"), on=True, term=5) == ImpactDone()
+    late = driver.switch(Vm("web-0", "web"), on=False, term=4)
+    assert late == ImpactFailed("the receiver refused: answer 409: a leader of term 5 was here")
+    assert harness.receiver.switched == [("start", "web-0")]
 
 
 def test_the_receiver_is_told_everything(harness: WebhookHarness) -> None:
@@ -357,7 +437,8 @@ def test_a_wall_clock_that_is_set_changes_neither_when_it_asks_nor_how_long_it_w
     monkeypatch.setattr(receiver_module, "verify", lambda *_: None)  # its clock is set as well
     harness.receiver.answers = [(200, b'{"outcome": "underway", "check_after": 60}')] * 2
     harness.clock = clock = ManualClock(datetime.now(UTC))
-    asked = impact()
+    clock.advance(timedelta(hours=2))  # the service has run for longer than that
+    asked = impact_at(attempted_at=clock.now())
     driver = harness.driver(callback="127.0.0.1:0", longest="1h")
     driver.perform(asked)
     clock.step(timedelta(days=365 * years))

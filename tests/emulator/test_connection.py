@@ -17,7 +17,7 @@ def statuses(received: bytes) -> list[bytes]:
 
 
 def test_pipelined_requests_are_answered_in_order() -> None:
-    """Each answer belongs to its request, also where a fault befalls one of them."""
+    """Each answer belongs to its request, also where a fault applies to one of them."""
     with Emulator("web-0") as emulator:
         emulator.add_fault("500", times=1, method="POST")
         received = send(

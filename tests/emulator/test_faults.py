@@ -10,6 +10,7 @@ import pytest
 from forewarn.clocks import ManualClock
 from forewarn.core.errors import BadInput
 from forewarn.emulator import Emulator
+from forewarn.emulator.arguments import check_number
 from forewarn.emulator.faults import BEFORE, FAULTS, Fault, FaultContext, FaultKind, Faults, fault_kind
 from tests.emulator.callers import approve, ask, ask_on, connected
 
@@ -17,8 +18,8 @@ GET = FaultContext("web-0", "GET", switches_on=False)
 POST = FaultContext("web-0", "POST", switches_on=False)
 
 
-def befallen(faults: Faults, context: FaultContext = GET, times: int = 1) -> list[bool]:
-    return [bool(faults.befalling(context)) for _ in range(times)]
+def is_active(faults: Faults, context: FaultContext = GET, times: int = 1) -> list[bool]:
+    return [bool(faults.active_for(context)) for _ in range(times)]
 
 
 @pytest.mark.parametrize("status", [404, 410, 429, 500])
@@ -182,7 +183,7 @@ def test_the_same_seed_meets_the_same_requests() -> None:
 
     def draw(seed: int) -> list[bool]:
         fault = Fault(FaultKind.INTERNAL_ERROR, probability=0.3)
-        return befallen(Faults(ManualClock(), seed=seed, faults=[fault]), times=300)
+        return is_active(Faults(ManualClock(), seed=seed, faults=[fault]), times=300)
 
     assert draw(1) == draw(1) != draw(2)
     assert 60 < sum(draw(1)) < 120
@@ -195,7 +196,7 @@ def test_a_fault_has_a_window() -> None:
     faults = Faults(clock, faults=[window])
     seen = []
     for _ in range(5):
-        seen += befallen(faults)
+        seen += is_active(faults)
         clock.advance(timedelta(seconds=30))
 
     assert seen == [False, False, True, True, False]
@@ -205,22 +206,22 @@ def test_windows_and_delays_are_hurried() -> None:
     """Like everything else."""
     clock = ManualClock()
     faults = Faults(clock, hurry=60, faults=[Fault(FaultKind.GONE, since=timedelta(minutes=1))])
-    before = befallen(faults)
+    before = is_active(faults)
     clock.advance(timedelta(seconds=1))
 
-    assert (before, befallen(faults)) == ([False], [True])
+    assert (before, is_active(faults)) == ([False], [True])
 
 
-def test_a_fault_befalls_whom_it_names() -> None:
+def test_a_fault_applies_to_what_it_names() -> None:
     """One VM's requests, one method's, and so many of them."""
     clock = ManualClock()
     other = FaultContext("web-1", "GET", switches_on=False)
 
-    assert befallen(Faults(clock, faults=[Fault(FaultKind.GONE, vm="web-1")]), GET) == [False]
-    assert befallen(Faults(clock, faults=[Fault(FaultKind.GONE, vm="web-1")]), other) == [True]
-    assert befallen(Faults(clock, faults=[Fault(FaultKind.GONE, method="POST")]), GET) == [False]
-    assert befallen(Faults(clock, faults=[Fault(FaultKind.GONE, method="POST")]), POST) == [True]
-    assert befallen(Faults(clock, faults=[Fault(FaultKind.GONE, times=2)]), times=3) == [True, True, False]
+    assert is_active(Faults(clock, faults=[Fault(FaultKind.GONE, vm="web-1")]), GET) == [False]
+    assert is_active(Faults(clock, faults=[Fault(FaultKind.GONE, vm="web-1")]), other) == [True]
+    assert is_active(Faults(clock, faults=[Fault(FaultKind.GONE, method="POST")]), GET) == [False]
+    assert is_active(Faults(clock, faults=[Fault(FaultKind.GONE, method="POST")]), POST) == [True]
+    assert is_active(Faults(clock, faults=[Fault(FaultKind.GONE, times=2)]), times=3) == [True, True, False]
 
 
 def test_faults_can_be_taken_away() -> None:
@@ -244,3 +245,17 @@ def test_every_fault_is_told_of() -> None:
     assert set(FAULTS) == set(FaultKind)
     assert FaultKind.SLOW_FIRST_CALL in BEFORE
     assert FaultKind.HALF_BODY not in BEFORE
+
+
+def test_a_fault_that_is_improbable_is_rare() -> None:
+    """As rare as is said."""
+    with Emulator("web-0") as emulator:
+        emulator.add_fault("500", probability=1e-9)
+
+        assert [ask(emulator.url).status for _ in range(5)] == [200] * 5
+
+
+def test_a_number_has_an_end() -> None:
+    """Nothing can be divided by infinity in time."""
+    with pytest.raises(BadInput, match="hurry is inf, expected a number above 0"):
+        check_number("hurry", float("inf"), "60")

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from forewarn.config import toml
 from forewarn.core.commands import ChangeFleet
 from forewarn.core.decide import enact
+from forewarn.core.declared_keys import RecordKind
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import (
     ApprovalRule,
@@ -61,7 +62,7 @@ facts = st.builds(InstanceFacts, vm_size=st.text("ab\"\\'#ü", max_size=3), tags
 
 
 @st.composite
-def wishes(draw: st.DrawFn) -> DesiredFleet:
+def desired_fleets(draw: st.DrawFn) -> DesiredFleet:
     """Draw any fleet that a file may ask for."""
     stand = {name: Host(name) for name in draw(hosts)}
     groups = {each.name: each for each in draw(st.lists(terms, max_size=3))}
@@ -100,7 +101,7 @@ def is_granted(fleet: Fleet, wish: DesiredFleet) -> bool:
     return found.hosts == wish.hosts and found.groups == wish.groups and found.vms == wish.vms
 
 
-@given(wishes(), wishes())
+@given(desired_fleets(), desired_fleets())
 def test_the_difference_leads_to_the_wish_and_is_then_nothing(before: DesiredFleet, after: DesiredFleet) -> None:
     """Whatever the fleet was, the rules grant it; applying the same file again changes nothing."""
     fleet = fleet_of(before)
@@ -111,7 +112,7 @@ def test_the_difference_leads_to_the_wish_and_is_then_nothing(before: DesiredFle
     assert not diff_fleet(after, CurrentFleet.of(fleet))
 
 
-@given(wishes(), st.data())
+@given(desired_fleets(), st.data())
 def test_what_happened_at_run_time_stays_unless_the_file_changes_that_very_key(
     wish: DesiredFleet, data: st.DataObject
 ) -> None:
@@ -141,9 +142,28 @@ def test_only_what_is_different_is_sent() -> None:
     assert diff_fleet(after, CurrentFleet.of(fleet)) == FleetDiff(vms=(Vm("b", "b", zone="1"),))
 
 
-@given(wishes())
+@given(desired_fleets())
 def test_a_fleet_that_is_shown_as_a_file_is_the_same_fleet(wish: DesiredFleet) -> None:
     """``fleet show`` prints what ``fleet apply`` takes."""
     text = "\n".join(format_fleet(CurrentFleet.of(fleet_of(wish))))
 
     assert parse_fleet(toml.parse(text, "fleet.toml")) == wish
+
+
+def test_notes_stand_below_what_they_are_about() -> None:
+    """Hosts, groups and VMs; the last ones at the end."""
+    fleet = CurrentFleet(
+        {"h1": Host("h1")}, {"web": GroupTerms("web", GroupKind.AVAILABILITY_SET)}, {"a": Vm("a", "web")}
+    )
+    names = ((RecordKind.HOST, "h1"), (RecordKind.GROUP, "web"), (RecordKind.VM, "a"), ("", ""))
+    lines = list(format_fleet(fleet, {key: (f"# about {key[1]}",) for key in names}))
+
+    assert [line for line in lines if line.startswith(("# about", "["))] == [
+        "[[host]]",
+        "# about h1",
+        "[[group]]",
+        "# about web",
+        "[[vm]]",
+        "# about a",
+        "# about ",
+    ]

@@ -25,13 +25,13 @@ from forewarn.fleetfile.parser import DesiredFleet, parse_fleet, read_fleet_file
 from forewarn.fleetfile.tables import GROUP_KEYS, VM_KEYS
 
 
-def wish(text: str) -> DesiredFleet:
+def desired(text: str) -> DesiredFleet:
     return parse_fleet(toml.parse(text, "fleet.toml"))
 
 
 def test_a_fleet_file_says_everything_there_is_to_say() -> None:
     """Every key of every table arrives where it belongs."""
-    found = wish("""
+    found = desired("""
         [[host]]
         name = "h1"
         [[group]]
@@ -83,7 +83,7 @@ def test_a_fleet_file_says_everything_there_is_to_say() -> None:
 
 def test_vms_on_wires_of_their_own_may_share_an_address() -> None:
     """A tap, or a mark, is enough to tell who is who."""
-    found = wish("""
+    found = desired("""
         [[vm]]
         name = "blue"
         address = "10.0.0.4"
@@ -99,7 +99,7 @@ def test_vms_on_wires_of_their_own_may_share_an_address() -> None:
 
 def test_a_vm_without_a_group_stands_alone() -> None:
     """Its group goes without saying, and bears its name."""
-    found = wish('[[vm]]\nname = "db"\n')
+    found = desired('[[vm]]\nname = "db"\n')
 
     assert found.groups == {"db": GroupTerms("db", GroupKind.STANDALONE)}
     assert found.vms["db"] == Vm("db", "db")
@@ -107,14 +107,14 @@ def test_a_vm_without_a_group_stands_alone() -> None:
 
 def test_a_standalone_group_may_be_written_down() -> None:
     """With terms of its own."""
-    found = wish('[[group]]\nname = "db"\nkind = "standalone"\napproval = "all"\n[[vm]]\nname = "db"\n')
+    found = desired('[[group]]\nname = "db"\nkind = "standalone"\napproval = "all"\n[[vm]]\nname = "db"\n')
 
     assert found.groups["db"].approval is ApprovalRule.ALL
 
 
 def test_an_address_has_one_spelling() -> None:
     """The one in which a socket names its peer."""
-    found = wish('[[vm]]\nname = "a"\naddress = "FE80:0::1"\n[[vm]]\nname = "b"\naddress = "::ffff:10.0.0.4"\n')
+    found = desired('[[vm]]\nname = "a"\naddress = "FE80:0::1"\n[[vm]]\nname = "b"\naddress = "::ffff:10.0.0.4"\n')
 
     assert [vm.address for vm in found.vms.values()] == ["fe80::1", "10.0.0.4"]
 
@@ -206,7 +206,7 @@ ALONE = '[[group]]\nname = "g"\nkind = "standalone"\n'
 def test_a_mistake_names_line_table_key_and_remedy(text: str, said: str) -> None:
     """One sentence, with which the mistake is found and mended."""
     with pytest.raises(BadInput) as refused:
-        wish(text)
+        desired(text)
 
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
@@ -258,7 +258,7 @@ def test_any_toml_is_a_wish_or_one_clear_error(file: dict[str, Any]) -> None:
     said = "fleet.toml"
 
     try:
-        found = wish(text)
+        found = desired(text)
     except BadInput as error:
         said = str(error)
     else:
@@ -273,7 +273,7 @@ def test_any_text_is_a_wish_or_one_clear_error(text: str) -> None:
     """Nor does what is no TOML at all."""
     said = "fleet.toml"
     try:
-        wish(text)
+        desired(text)
     except BadInput as error:
         said = str(error)
 

@@ -1,6 +1,7 @@
 """The tables of the fleet file agree with the rules that decide on them."""
 
 import contextlib
+import re
 
 import pytest
 from hypothesis import given
@@ -62,3 +63,16 @@ def test_what_is_wrong_with_a_table_names_the_key() -> None:
         tables.read_vm({"name": "a", "spot": "yes"})
 
     assert wrong.value.key == "spot"
+
+
+def test_a_text_has_up_to_512_characters() -> None:
+    """Such as a tag."""
+    assert is_taken(tables.text, "x" * 512)
+    assert not is_taken(tables.text, "x" * 513)
+
+
+def test_a_wrong_value_of_sixty_characters_is_shown_whole() -> None:
+    """A longer one is cut."""
+    for length, shown in ((60, "'-" + "x" * 57 + "'"), (61, "'-" + "x" * 55 + "...")):
+        with pytest.raises(ValueError, match=re.escape(f"is {shown}, expected")):
+            tables.name("-" + "x" * (length - 3))

@@ -130,7 +130,7 @@ def test_what_nobody_approves_happens_when_its_time_has_come(harness: GuestServi
     event = harness.operate("restart")
 
     assert ended(harness.client, event).startswith("Completed")
-    (started,) = (step for step in harness.client.story(event).steps if step.what == "Started")
+    (started,) = (step for step in harness.client.timeline(event).steps if step.what == "Started")
     assert started.detail == "NotBefore has passed"
     harness.web_0.wait_for_boot(boot)
 
@@ -159,7 +159,7 @@ def test_a_host_is_emptied_one_update_domain_at_a_time(harness: GuestServiceHarn
 
     assert [event.type for event in events] == ["Freeze", "Freeze"]
     assert [ended(harness.client, event.id) for event in events] == ["Completed: moved while it ran"] * 2
-    stories = [harness.client.story(event.id) for event in events]
+    stories = [harness.client.timeline(event.id) for event in events]
     spans = sorted((_at(story, "Started"), _at(story, "Completed")) for story in stories)
     assert spans[0][1] <= spans[1][0]
     assert [harness.guest_harness.guest(name, "h2").boot_id() for name in ("web-0", "web-1")] == boots
@@ -177,7 +177,7 @@ def test_a_guest_is_moved_live_to_the_host_that_is_named(harness: GuestServiceHa
     assert ended(harness.client, event.id) == "Completed: moved while it ran"
     assert harness.guest_harness.guest("web-0", "h2").boot_id() == boot
     assert (harness.web_0.status(), harness.client.vm("web-0").host) == ("gone", "h2")
-    assert harness.client.story(event.id).target == "h2"
+    assert harness.client.timeline(event.id).target == "h2"
     recorded = harness.client.move_vm("web-0", MoveBody(host="h1", record=True))
     assert (recorded.announcements, harness.client.vm("web-0").host) == ((), "h1")
     assert harness.guest_harness.guest("web-0", "h2").boot_id() == boot
@@ -217,7 +217,7 @@ def test_a_deleted_guest_approves_its_end(harness: GuestServiceHarness) -> None:
     event = harness.operate("delete")
 
     assert ended(harness.client, event) == "Completed: "
-    approved = [step.by for step in harness.client.story(event).steps if step.what == "approved"]
+    approved = [step.by for step in harness.client.timeline(event).steps if step.what == "approved"]
     assert approved == [f"web-0 ({harness.guest_harness.addresses['web-0']})"]
     assert harness.web_0.status() == "gone"
     assert [vm.name for vm in harness.client.vms()] == ["web-1"]

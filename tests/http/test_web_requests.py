@@ -108,3 +108,28 @@ def test_a_user_in_an_address_is_sent_and_never_repeated() -> None:
 def test_an_answer_knows_its_family(status: int, is_success: bool, is_redirect: bool) -> None:  # noqa: FBT001 - cases
     """So that every sender draws the line at the same place."""
     assert (WebResponse(status).is_success, WebResponse(status).is_redirect) == (is_success, is_redirect)
+
+
+@pytest.mark.parametrize(("status", "is_one"), [(299, False), (300, True), (399, True), (400, False)])
+def test_a_redirect_is_told_by_its_status(status: int, *, is_one: bool) -> None:
+    """None is followed."""
+    assert WebResponse(status).is_redirect is is_one
+
+
+def test_what_is_sent_to_https_is_never_readable() -> None:
+    """Also where no certificates were given: the first that a receiver gets is a TLS handshake."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        first: list[bytes] = []
+
+        def accept() -> None:
+            connection, _ = server.accept()
+            with connection:
+                first.append(connection.recv(1))
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        with pytest.raises(NoWebResponse):
+            send(WebRequest(f"https://127.0.0.1:{server.getsockname()[1]}/", b"{}"), 5.0)
+        thread.join()
+
+    assert first == [b"\x16"]

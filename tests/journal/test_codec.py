@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from forewarn.core.facts import AnyFact, Entry, FleetChanged, RecordedRequest
 from forewarn.core.model import NODE
 from forewarn.journal import codec
-from forewarn.journal.codec import EncodedFacts, pack, unpack, unpack_cause, unpack_one
+from forewarn.journal.codec import EncodedFacts, pack, unpack, unpack_beginning, unpack_cause, unpack_one
 from forewarn.journal.port import DamagedJournal
 
 PLACE = Path("journal.sqlite3")
@@ -65,6 +65,29 @@ def test_facts_that_were_encoded_in_pieces_are_the_same_bytes(
 
     assert pack([entry, other], EncodedFacts(facts)) == pack([entry, other])
     assert unpack_cause(*pack([entry])[0], PLACE) == Entry(7, NOON, entry.command, NODE, ())
+
+
+@pytest.mark.parametrize("part_size", [1, 40, 100, 200, 10_000])
+@pytest.mark.parametrize("request_", [None, RecordedRequest("print")])
+def test_facts_that_were_stored_in_parts_are_the_same_bytes(
+    part_size: int, request_: RecordedRequest | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is stored stands between what is not; the checksum of all of it is found without reading it again."""
+    monkeypatch.setattr(codec, "_PIECE", 2)
+    monkeypatch.setattr(codec, "PART_SIZE", 16)
+    facts: tuple[AnyFact, ...] = (FleetChanged(removed_vms=tuple("abcdefghijklmn")), EVERY_FACT[0])
+    entry = Entry(7, NOON, "command", NODE, facts, request_)
+    stored: list[bytes] = []
+
+    encoded = EncodedFacts(facts, stored.append, part_size)
+    beginning, end = encoded.split(entry)
+
+    ((_, checksum, body),) = pack([entry])
+    assert beginning + b"".join(stored) + end == body
+    assert encoded.stored_bytes == sum(map(len, stored))
+    assert encoded.checksum(7, beginning, end) == checksum
+    assert all(len(part) >= part_size for part in stored)
+    assert unpack_beginning(7, beginning, PLACE) == Entry(7, NOON, "command", NODE, ())
 
 
 def test_every_changed_byte_is_noticed() -> None:

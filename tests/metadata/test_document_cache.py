@@ -1,4 +1,4 @@
-"""What lies on the desk: committed things only, rendered when asked for, kept until the next change."""
+"""What the cache holds: committed things only, rendered when asked for, kept until the next change."""
 
 from datetime import timedelta
 
@@ -33,7 +33,7 @@ LONE = FleetChanged(groups=(GroupTerms("db", GroupKind.STANDALONE),), vms=(Vm("d
 
 
 class DocumentCacheHarness:
-    """A desk and the fleet it follows."""
+    """A document cache and the fleet it follows."""
 
     def __init__(self, *facts: AnyFact) -> None:
         self.fleet = Fleet()
@@ -55,7 +55,7 @@ class DocumentCacheHarness:
 
 
 def test_nothing_is_shown_before_it_is_committed() -> None:
-    """A fleet that runs ahead of its commits changes nothing on the desk."""
+    """A fleet that runs ahead of its commits changes nothing in the cache."""
     harness = DocumentCacheHarness(WEB)
     before = harness.show("web")
     harness.fleet.evolve(Announced(event("e1")))
@@ -167,7 +167,7 @@ def test_a_vm_that_joins_another_group_reads_its_document() -> None:
 
 @pytest.mark.parametrize("is_deallocated", [False, True])
 def test_a_standalone_group_leaves_with_its_vm(is_deallocated: bool) -> None:  # noqa: FBT001
-    """Nothing stays on the desk of a VM that was alone in its group."""
+    """Nothing stays in the cache of a VM that was alone in its group."""
     harness = DocumentCacheHarness(WEB, LONE)
     if is_deallocated:
         harness.commit(VmDeallocated("db", "operator"))
@@ -185,7 +185,7 @@ def test_a_seat_keeps_what_it_spent() -> None:
 
 
 def test_loading_again_equals_following() -> None:
-    """A desk that is loaded anew from the fleet shows what one that followed every commit shows."""
+    """A cache that is loaded anew from the fleet shows what one that followed every commit shows."""
     harness = DocumentCacheHarness(
         WEB, LONE, Announced(event("e1")), Enrolled("web", NOW, "web-0"), VmRemoved("db", "deleted")
     )
@@ -198,6 +198,16 @@ def test_loading_again_equals_following() -> None:
         assert {name: _summary(documents) for name, documents in document_cache.groups.items()} == {
             name: _summary(documents) for name, documents in harness.document_cache.groups.items()
         }
+
+
+def test_who_asked_before_a_start_is_not_known() -> None:
+    """That a VM asked is recorded rarely; another one may have asked since."""
+    harness = DocumentCacheHarness(WEB, Enrolled("web", NOW, "web-0"))
+    assert harness.document_cache.groups["web"].asked_by == "web-0"
+
+    fresh = DocumentCache(lambda: 0.0)
+    fresh.load(harness.fleet)
+    assert fresh.groups["web"].asked_by == ""
 
 
 def _summary(documents: GroupDocuments) -> tuple[object, ...]:
@@ -278,6 +288,20 @@ def test_what_was_prepared_is_what_a_commit_makes(facts: tuple[AnyFact, ...]) ->
 
     assert content_of(large.document_cache) == content_of(usual.document_cache)
     assert sorted(large.changed) == sorted(usual.changed)
+
+
+def test_a_load_with_other_events_at_the_same_incarnation_is_shown() -> None:
+    """A database that lost entries went on from an earlier state, and came to that number again."""
+    harness = DocumentCacheHarness(WEB, Announced(event("e1")))
+    before = harness.show("web")
+    other = DocumentCacheHarness(WEB, Announced(event("e2")))
+    incarnation = harness.fleet.groups["web"].incarnation
+    assert incarnation == other.fleet.groups["web"].incarnation
+    harness.changed.clear()
+    harness.document_cache.load(other.fleet)
+
+    assert harness.changed == ["web"]
+    assert harness.show("web") == other.show("web") != before
 
 
 def test_what_was_prepared_before_a_load_is_not_used() -> None:

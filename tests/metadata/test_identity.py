@@ -19,7 +19,7 @@ SECOND = Vm("second", "web", address="10.0.0.4", interface=Interface(tap="tap-2"
 
 
 class IdentityHarness:
-    """A desk, and the fleet that it shows."""
+    """A document cache, and the fleet that it shows."""
 
     def __init__(self, identity: Identity, *vms: Vm) -> None:
         self.fleet = Fleet()

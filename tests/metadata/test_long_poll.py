@@ -4,6 +4,7 @@ import pytest
 
 from forewarn.core.facts import Announced, FleetChanged, VmDeallocated, VmRemoved
 from forewarn.core.model import GroupKind, GroupTerms, Vm
+from forewarn.metadata import long_poll
 from forewarn.metadata.limits import Limits
 from tests.metadata.harness import EVENTS, WEB, event, get, harness, on_both_loops
 
@@ -224,3 +225,19 @@ async def test_a_waiter_whose_vm_is_deallocated_is_refused_at_once() -> None:
         await service.settle()
         service.commit(VmDeallocated("web-0", "by hand"))
         assert (await caller.answer()).status == 403
+
+
+@on_both_loops
+async def test_many_waiters_are_answered_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each once, with the document as it is then; whoever left meanwhile is forgotten."""
+    monkeypatch.setattr(long_poll, "_AT_ONCE", 3)
+    async with harness() as service:
+        callers = [await service.call(wait()) for _ in range(8)]
+        await service.settle()
+        service.announce("e1")
+        assert len(service.service.long_polls) == 5
+        service.announce("e2")
+        tags = [(await caller.answer()).fields["etag"] for caller in callers]
+        assert tags == ['"web-2"'] * 3 + ['"web-3"'] * 5
+        assert len(service.service.long_polls) == 0
+        assert all(caller.has_nothing() for caller in callers)

@@ -4,14 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from forewarn.core.facts import Announced, Asked, Enrolled, Fetch, Fetched, FleetChanged, Started, SwitchedOff
+import pytest
+
+from forewarn.core.commands import Command, RecordAsked, RecordFetched
+from forewarn.core.facts import Announced, Asked, Enrolled, Fetch, Fetched, FleetChanged, Mark, Started, SwitchedOff
 from forewarn.core.model import EventType, GroupKind, GroupTerms, Vm
 from forewarn.journal.port import NotWritten
 from forewarn.metadata.document_cache import DocumentCache, VmEntry
-from forewarn.metadata.request_records import RequestRecorder, RequestRecords
+from forewarn.metadata.request_records import RequestRecorder, RequestRecords, SweepResult
 from tests.metadata.harness import EVENTS, NOW, event, get, harness, on_both_loops
 from tests.node.harness import NodeHarness
-from tests.node.harness import run as run_rig
+from tests.node.harness import run as run_node
 
 HOUR = 3600
 
@@ -158,7 +161,7 @@ SECOND = timedelta(seconds=1)
 
 
 class RecorderHarness:
-    """A desk with a recorder, on the rig's node."""
+    """A document cache with a recorder, on the node of a harness."""
 
     def __init__(self, node_harness: NodeHarness) -> None:
         clock = node_harness.clock
@@ -186,7 +189,7 @@ def run(story: Callable[[NodeHarness, RecorderHarness], Awaitable[None]]) -> Non
         await story(node_harness, harness)
         await harness.recorder.stop()
 
-    run_rig(play)
+    run_node(play)
 
 
 def fetches(node_harness: NodeHarness) -> list[list[str]]:
@@ -295,5 +298,54 @@ def test_the_sweep_goes_on_and_switches_idle_groups_off() -> None:
             node_harness.clock.advance(60 * SECOND)
             await harness.settled()
         assert [fact.group for fact in node_harness.facts if isinstance(fact, SwitchedOff)] == ["web"]
+
+    run(story)
+
+
+def test_many_records_are_submitted_in_slices() -> None:
+    """One entry holds at most 2,000 marks or fetches, however many groups asked: a follower takes it in at once."""
+
+    async def story(node_harness: NodeHarness, harness: RecorderHarness) -> None:
+        now, count = node_harness.clock.now(), 200_000
+        sizes: list[int] = []
+
+        async def submit(command: Command) -> None:
+            assert isinstance(command, RecordAsked | RecordFetched)
+            sizes.append(len(command.marks if isinstance(command, RecordAsked) else command.fetches))
+
+        harness.records.sweep = lambda **_: SweepResult(  # type: ignore[method-assign]
+            [Mark(f"group-{n}", now, "vm") for n in range(count)], [], is_over=True
+        )
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(node_harness.node, "submit", submit)
+            harness.records.add_fetches(tuple(Fetch("event", f"vm-{n}", now) for n in range(count)))
+            node_harness.clock.advance(60 * SECOND)
+            await harness.settled()
+        assert sizes == [2_000] * (2 * count // 2_000)
+
+    run(story)
+
+
+def test_a_slice_that_could_not_be_recorded_stays_with_those_after_it() -> None:
+    """What was recorded before it is not recorded again."""
+
+    async def story(node_harness: NodeHarness, harness: RecorderHarness) -> None:
+        fetched = tuple(Fetch("event", f"vm-{n}", node_harness.clock.now()) for n in range(5_000))
+        kept: list[Fetch] = []
+        errors = iter((None, NotWritten("the disk is full"), None, None))
+
+        async def submit(command: Command) -> None:
+            assert isinstance(command, RecordFetched)
+            if error := next(errors):
+                raise error
+            kept.extend(command.fetches)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(node_harness.node, "submit", submit)
+            harness.records.add_fetches(fetched)
+            await harness.recorder.record_fetches()
+            assert tuple(kept) == fetched[:2_000]
+            await harness.recorder.record_fetches()
+        assert tuple(kept) == fetched
 
     run(story)

@@ -34,6 +34,7 @@ def changes(source: str) -> set[tuple[str, str]]:
         ("def f() -> bool: return a", "return a", "return True"),
         ("def f(): return a", "return a", "return None"),
         ("match a:\n case 1 | 2: b()", "case 1 | 2:", "case 2:"),
+        ("@cache(size=1)\ndef f(a): pass", "cache(size=1)", "cache(size=2)"),
         ("match a:\n case b if c: d()", "case b if c:", "case b if True:"),
         ("match a:\n case b if c: d()", "case b if c:", "case b if False:"),
     ],
@@ -51,6 +52,7 @@ def test_what_is_changed(source: str, before: str, after: str) -> None:
         "log.info('said', extra={'a': 1})",
         "__all__ = ['a', 'b']",
         "if TYPE_CHECKING: x = 1",
+        "match a:\n case _:\n  assert_never(a)",
         "x = f'{a + 1}'",
     ],
 )
@@ -79,7 +81,7 @@ def test_a_mutation_is_known_by_its_text() -> None:
     (one, *_), (other, *_) = (mutations_of(FILE, f"{above}def f(): g(a)") for above in ("", "import a\n\n\n"))
 
     assert one.key == other.key == (FILE, "f", "g(a)", "pass")
-    assert one.line != other.line
+    assert one.lines != other.lines
 
 
 def test_code_that_runs_during_import_belongs_to_no_function() -> None:
@@ -90,3 +92,25 @@ def test_code_that_runs_during_import_belongs_to_no_function() -> None:
     assert functions["x = 2"] == ""
     assert functions["3"] == ""
     assert functions["return g(lambda: 4)"] == "C.f"
+
+
+def test_a_function_that_the_module_itself_calls_is_told_from_others() -> None:
+    """What it returned is there before its code can be replaced."""
+    source = "def f(a):\n    return 1\n\ndef g():\n    return f(2)\n\nTABLE = {1: [f(1)]}"
+    called = {each.function: each.is_called_during_import for each in mutations_of(FILE, source) if each.function}
+
+    assert called == {"f": True, "g": False}
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("x = f(\n    1,\n)", range(1, 4)),
+        ("if (\n    a > b\n):\n    c = d", range(1, 4)),
+        ("if a > b: c = d", range(1, 2)),
+        ("match a:\n    case 1 | 2:\n        b = c", range(2, 3)),
+    ],
+)
+def test_a_mutation_knows_the_lines_that_a_test_must_run(source: str, lines: range) -> None:
+    """Those of the statement, without the body of a compound one."""
+    assert {each.lines for each in mutations_of(FILE, source)} == {lines}

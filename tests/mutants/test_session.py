@@ -5,11 +5,11 @@ from mutants.session import ROOT, choose_tests, mirrored_test, package_of_tests
 from mutants.tracing import Trace
 
 FILE = "src/forewarn/core/turns.py"
-CALLS = {(str(ROOT / FILE), "settle")}
+RUN = {str(ROOT / FILE): 1 << 2}
 
 
 def mutation() -> Mutation:
-    return mutations_of(FILE, "def settle(): g(a)")[0]
+    return mutations_of(FILE, "def settle():\n    g(a)")[0]
 
 
 def test_tests_mirror_modules() -> None:
@@ -20,35 +20,51 @@ def test_tests_mirror_modules() -> None:
 
 
 def test_the_nearest_and_fastest_tests_run_first() -> None:
-    """Its own test file, then its package, then others."""
+    """Those of its own test file may take a little longer than others of its package, and these than the rest."""
     traces = {
-        "tests/node/test_writer.py::a": Trace(0.1, CALLS),
-        "tests/core/test_invariants.py::a": Trace(5.0, CALLS),
-        "tests/core/test_decide.py::a": Trace(1.0, CALLS),
-        "tests/core/test_turns.py::a": Trace(2.0, CALLS),
+        "tests/node/test_writer.py::a": Trace(0.4, RUN),
+        "tests/core/test_invariants.py::a": Trace(5.0, RUN),
+        "tests/core/test_decide.py::a": Trace(0.5, RUN),
+        "tests/core/test_turns.py::a": Trace(0.9, RUN),
     }
 
-    assert choose_tests(mutation(), traces, budget=1.0) == [
+    assert choose_tests(mutation(), traces, budget=10.0) == [
         "tests/core/test_turns.py::a",
         "tests/core/test_decide.py::a",
-        "tests/core/test_invariants.py::a",
         "tests/node/test_writer.py::a",
+        "tests/core/test_invariants.py::a",
     ]
 
 
-def test_only_tests_that_call_the_function_and_pass_without_the_change_are_chosen() -> None:
+def test_tests_that_killed_mutations_of_the_function_run_first() -> None:
+    """They probably kill this one too, if they run its line."""
+    traces = {
+        "tests/core/test_turns.py::a": Trace(0.1, RUN),
+        "tests/core/test_turns.py::b": Trace(0.3, RUN),
+        "tests/core/test_turns.py::c": Trace(0.3),
+    }
+    killers = ["tests/core/test_turns.py::c", "tests/core/test_turns.py::b"]
+
+    assert choose_tests(mutation(), traces, 1.0, killers) == [
+        "tests/core/test_turns.py::b",
+        "tests/core/test_turns.py::a",
+    ]
+
+
+def test_only_tests_that_run_the_line_and_pass_without_the_change_are_chosen() -> None:
     """The others say nothing about it."""
     traces = {
-        "tests/core/test_turns.py::a": Trace(0.1, set()),
-        "tests/core/test_turns.py::b": Trace(0.1, CALLS, has_failed=True),
-        "tests/core/test_turns.py::c": Trace(0.1, CALLS),
+        "tests/core/test_turns.py::a": Trace(0.1, {str(ROOT / FILE): 1 << 1 | 1 << 3}),
+        "tests/core/test_turns.py::b": Trace(0.1, RUN, has_failed=True),
+        "tests/core/test_turns.py::c": Trace(0.1, RUN),
     }
 
     assert choose_tests(mutation(), traces, budget=1.0) == ["tests/core/test_turns.py::c"]
 
 
-def test_tests_of_other_packages_run_as_long_as_the_budget_lasts() -> None:
-    """A mutation that survives does not cost the whole suite."""
-    traces = {f"tests/node/test_writer.py::{number}": Trace(0.4, CALLS) for number in range(5)}
+def test_tests_run_as_long_as_the_budget_lasts() -> None:
+    """A mutation that survives does not cost the whole suite, but one test at least."""
+    traces = {f"tests/core/test_turns.py::{number}": Trace(0.4, RUN) for number in range(5)}
 
     assert len(choose_tests(mutation(), traces, budget=1.0)) == 2
+    assert len(choose_tests(mutation(), traces, budget=0.1)) == 1

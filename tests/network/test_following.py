@@ -62,7 +62,7 @@ def test_a_vm_that_is_added_at_run_time_gets_its_guards(machine: Hypervisor) -> 
         wait_for(lambda: '"tap1" : 0x0000001b' in rules(machine))
         assert guest.ask() == "third"
 
-        machine.forewarn("vm", "remove", "third")
+        machine.forewarn("vm", "remove", "third", "--yes")
         wait_for(lambda: '"tap3" : ' not in rules(machine))
 
 

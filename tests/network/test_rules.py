@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.network.desired import DesiredNetwork, GuestInterface
-from forewarn.network.rules import rules_of
+from forewarn.network.rules import address_sets, rules_of
 
 GUESTS = (
     GuestInterface("whole", "tap0", 7, "52:54:00:00:00:01", ("10.0.0.4",), ("2001:db8::4",)),
@@ -116,3 +116,22 @@ def test_nft_takes_the_rules(identity: str, guests: tuple[GuestInterface, ...], 
     rules = rules_of(whole, ("link br0", "address 169.254.169.254/32 br0"), ["vnet9"], ["eth0"])
 
     subprocess.run(["unshare", "--net", "nft", "-f", "-"], input=rules, text=True, check=True)
+
+
+def test_a_table_is_made_before_it_is_deleted() -> None:
+    """One that is not there cannot be deleted; both are of one transaction."""
+    lines = rules_of(desired("mark", *GUESTS), ()).splitlines()
+
+    assert lines[:4] == [
+        "table bridge forewarn",
+        "delete table bridge forewarn",
+        "table inet forewarn",
+        "delete table inet forewarn",
+    ]
+
+
+def test_addresses_that_nobody_has_make_no_set() -> None:
+    """Nor do MAC addresses where frames pass through a router, which have its own."""
+    names = [line.split()[1] for line in address_sets(GUESTS, is_bridge=False)]
+    assert names == ["addresses", "addresses6"]
+    assert list(address_sets((GUESTS[2],))) == []

@@ -28,7 +28,7 @@ def run(
     journal: Journal | None = None,
     clock: ManualClock | None = None,
 ) -> _Result:
-    """Play a story on a fresh rig."""
+    """Play a story on a fresh node."""
 
     async def play() -> _Result:
         harness = NodeHarness(journal or MemoryJournal(), clock)

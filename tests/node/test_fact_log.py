@@ -7,16 +7,17 @@ from uuid import uuid4
 import pytest
 
 from forewarn.core.declared_keys import HeldChange, HoldReason, RecordKind, RecordName
-from forewarn.core.facts import ChangesHeld, Entry
+from forewarn.core.facts import Announced, AnyFact, Asked, ChangesHeld, Entry, Fetch, Fetched, Mark
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE
 from forewarn.node.fact_log import FactLog
 from forewarn.node.feed import Commit
+from tests.core.harness import FleetHarness
 
 EVENT = str(uuid4())
 
 
-def _fields(fact: ChangesHeld, caplog: pytest.LogCaptureFixture) -> dict[str, object]:
+def _fields(fact: AnyFact, caplog: pytest.LogCaptureFixture) -> dict[str, object]:
     entry = Entry(7, datetime(2026, 1, 1, tzinfo=UTC), "", NODE, (fact,))
     with caplog.at_level(logging.INFO, "forewarn.facts"):
         FactLog().publish(Commit((entry,), Fleet()))
@@ -44,3 +45,29 @@ def test_a_line_names_some_of_many_held_changes(caplog: pytest.LogCaptureFixture
     assert isinstance(fields["held"], list)
     assert len(fields["held"]) == 20
     assert fields["held_more"] == 980
+
+
+def test_an_event_is_told_by_its_id_and_its_fields(caplog: pytest.LogCaptureFixture) -> None:
+    """A line has no record in a record."""
+    harness = FleetHarness("ann declares: group web availability-set; vm web-0 in web")
+    (announced,) = harness.say("ann freezes web-0")
+    assert isinstance(announced, Announced)
+
+    fields = _fields(announced, caplog)
+
+    assert fields["event"] == announced.event.id.upper()
+    assert (fields["type"], fields["group"]) == ("Freeze", "web")
+
+
+def test_a_line_names_some_of_many_requests(caplog: pytest.LogCaptureFixture) -> None:
+    """And counts the rest: a million groups may have asked since the last record."""
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+
+    asked = _fields(Asked(tuple(Mark(f"web-{n}", at, "web-0") for n in range(1000))), caplog)
+    fetched = _fields(Fetched(tuple(Fetch(EVENT, f"web-{n}", at) for n in range(1000))), caplog)
+
+    assert isinstance(asked["marks"], list)
+    assert isinstance(fetched["fetches"], list)
+    assert (len(asked["marks"]), asked["marks_more"]) == (20, 980)
+    assert (len(fetched["fetches"]), fetched["fetches_more"]) == (20, 980)
+    assert fetched["fetches"][0][:2] == [EVENT.upper(), "web-0"]

@@ -1,23 +1,37 @@
 """A large change: nobody sees a part of it, others are answered meanwhile, and it is durable whole or not at all."""
 
 import asyncio
+import gc
+import sys
 import threading
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
 from forewarn.core import decide
-from forewarn.core.commands import ApplyDeclaration, ChangeFleet, CheckDeadlines, Command, OperateVm, VmOperation
-from forewarn.core.errors import ForewarnError, Refused, Unavailable
+from forewarn.core.commands import (
+    ApplyDeclaration,
+    ChangeFleet,
+    CheckDeadlines,
+    Command,
+    Enrol,
+    MoveVm,
+    OperateVm,
+    VmOperation,
+)
+from forewarn.core.errors import ForewarnError, Refused, Unavailable, Unknown
 from forewarn.core.facts import Announced, AnyFact, Approved, FleetChanged, FleetDeclared
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import GroupKind, GroupTerms, Host, Vm
 from forewarn.journal.memory import MemoryJournal
+from forewarn.journal.port import NotWritten
 from forewarn.metadata.document_cache import DocumentCache
+from forewarn.node import large_change
 from forewarn.node import writer as writer_module
-from forewarn.node.large_change import LargeChange, LargeChangeSizes, is_large
+from forewarn.node.large_change import LargeChange, LargeChangeSizes, collection_paused, is_large
 from tests.core.invariant_checker import derived, packed
 from tests.node.harness import OPERATOR, NodeHarness, run
 from tests.node.test_writer import FailingJournal, FoldingJournal, add_host
@@ -128,6 +142,38 @@ def test_an_approval_of_others_is_answered_meanwhile(monkeypatch: pytest.MonkeyP
     run(story, journal)
 
 
+def test_a_confirmation_that_is_asked_for_while_it_begins_does_not_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nor for another command to come: a repeated request is looked up at once."""
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        loop, find_scope = asyncio.get_running_loop(), LargeChange.find_scope
+        begun, may_begin = asyncio.Event(), threading.Event()
+
+        def begin_late(change: LargeChange) -> None:
+            loop.call_soon_threadsafe(begun.set)
+            assert may_begin.wait(20)
+            find_scope(change)
+
+        monkeypatch.setattr(LargeChange, "find_scope", begin_late)
+        beginning = asyncio.create_task(begin(harness, monkeypatch, large()))
+        await begun.wait()
+        confirming = asyncio.create_task(harness.node.writer.confirm())
+        await asyncio.sleep(0)
+        may_begin.set()
+        gate, changing = await beginning
+
+        await asyncio.wait_for(confirming, 20)
+
+        assert not changing.done()
+        gate.may_pass.set()
+        await changing
+
+    run(story, MemoryJournal())
+
+
 def test_a_fleet_file_goes_the_same_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also at a start: it is decided beside an approval, and the declaration is recorded with it in one entry."""
     journal = MemoryJournal()
@@ -177,21 +223,23 @@ def test_what_concerns_it_waits_for_it_in_order(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("operation", "other"),
     [
-        {"removed_hosts": ("h3",)},
-        {"removed_vms": ("web-2",)},
+        ("redeploy", {"removed_hosts": ("h3",)}),
+        ("restart", {"removed_vms": ("web-2",)}),
     ],
     ids=["hosts", "group"],
 )
-def test_an_approval_that_it_may_depend_on_waits(monkeypatch: pytest.MonkeyPatch, other: dict[str, Any]) -> None:
-    """A change that removes hosts goes by all events; one that removes a VM goes by those of the VM's group."""
+def test_an_approval_that_it_may_depend_on_waits(
+    monkeypatch: pytest.MonkeyPatch, operation: str, other: dict[str, Any]
+) -> None:
+    """A change that removes hosts goes by events that may move a VM there; one that removes a VM by its group's."""
     journal = MemoryJournal()
 
     async def story(harness: NodeHarness) -> None:
         await harness.add_fleet()
         await harness.node.submit(add_host("h3"))
-        event = await harness.operate("restart", "web-0")
+        event = await harness.operate(operation, "web-0")
         gate, changing = await begin(harness, monkeypatch, large(**other))
         approving = asyncio.create_task(harness.approve(event))
         await decided_so_far(harness)
@@ -200,6 +248,87 @@ def test_an_approval_that_it_may_depend_on_waits(monkeypatch: pytest.MonkeyPatch
         gate.may_pass.set()
         await asyncio.gather(changing, approving)
 
+        assert_is_fold(harness, journal)
+
+    run(story, journal)
+
+
+async def hold_change(harness: NodeHarness) -> str:
+    """Declare groups db and app beside the small fleet; then a file moves db-0 to app, which its event holds."""
+    await harness.add_fleet()
+    fleet, db = harness.node.replica.fleet, Vm("db-0", "db")
+    declaration = ApplyDeclaration(
+        id=uuid4().hex,
+        by=OPERATOR,
+        seen=0,
+        hosts=tuple(fleet.hosts.values()),
+        groups=(fleet.groups["web"].terms, *(GroupTerms(name, GroupKind.AVAILABILITY_SET) for name in ("db", "app"))),
+        vms=(*fleet.vms.values(), db, Vm("app-0", "app")),
+    )
+    await harness.node.submit(declaration)
+    for group in ("db", "app"):
+        await harness.node.submit(Enrol(id=uuid4().hex, by=OPERATOR, group=group, vm=f"{group}-0"))
+    event = await harness.operate("restart", "db-0")
+    moved = ApplyDeclaration(id=uuid4().hex, by=OPERATOR, seen=1, is_start=True, vms=(replace(db, group="app"),))
+    await harness.node.submit(moved)
+    assert fleet.last_applied.waiting
+    return event
+
+
+@pytest.mark.parametrize("mode", [{}, {"yes": True}, {"exact": True}], ids=["plain", "yes", "exact"])
+def test_beside_held_changes_only_approvals_in_their_groups_wait(
+    monkeypatch: pytest.MonkeyPatch, mode: dict[str, Any]
+) -> None:
+    """A held change is tried again with the change, so that it goes by the events of both groups of its VM."""
+    journal = MemoryJournal()
+
+    async def story(harness: NodeHarness) -> None:
+        events = {"db-0": await hold_change(harness), "app-0": await harness.operate("restart", "app-0")}
+        free = await harness.operate("restart", "web-0")
+        change = large()
+        declaration = ApplyDeclaration(
+            id=uuid4().hex, by=OPERATOR, seen=2, groups=change.groups, vms=change.vms, cancel_events=True, **mode
+        )
+        gate, changing = await begin(harness, monkeypatch, declaration)
+        await harness.approve(free)
+        waiting = [asyncio.create_task(harness.approve(event, vm=vm)) for vm, event in events.items()]
+        await decided_so_far(harness)
+        assert not any(task.done() for task in waiting)
+
+        gate.may_pass.set()
+        await changing
+        with pytest.raises(Unknown):  # db-0 left its event with the change
+            await waiting[0]
+        await waiting[1]
+
+        assert harness.node.replica.fleet.vms["db-0"].group == "app"
+        assert gate.decisions == 1
+        assert_is_fold(harness, journal)
+
+    run(story, journal)
+
+
+def test_beside_a_removal_of_hosts_an_approval_that_moves_no_vm_there_is_answered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It moves no VM, or it moves one to a host that stays."""
+    journal = MemoryJournal()
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        await harness.node.submit(add_host("h3"))
+        move = MoveVm(id=uuid4().hex, by=OPERATOR, vm="web-2", host="h2", can_move=True, live=True)
+        (announced,) = (fact for fact in await harness.node.submit(move) if isinstance(fact, Announced))
+        events = [await harness.operate("restart", "web-0"), announced.event.id]
+        gate, changing = await begin(harness, monkeypatch, large(removed_hosts=("h3",)))
+        await harness.approve(*events)
+        assert not changing.done()
+
+        gate.may_pass.set()
+        await changing
+
+        assert "h3" not in harness.node.replica.fleet.hosts
+        assert gate.decisions == 1
         assert_is_fold(harness, journal)
 
     run(story, journal)
@@ -228,6 +357,40 @@ def test_a_failed_append_leaves_nothing_of_it(
 
         await harness.node.submit(large())
 
+        assert harness.node.replica.fleet.vms.keys() >= {*NAMES}
+        assert_is_fold(harness, journal)
+
+    run(story, journal)
+
+
+class UnpreparedJournal(FoldingJournal):
+    """Cannot store what a large change is prepared for, while ``fails`` says so."""
+
+    def prepare(self, facts: tuple[AnyFact, ...]) -> None:
+        if self.fails:
+            raise NotWritten("the disk is full")
+
+
+def test_one_that_cannot_be_prepared_leaves_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its caller is told so, the journal is opened anew before it is written again, and it can be sent again."""
+    journal = UnpreparedJournal()
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        gate, changing = await begin(harness, monkeypatch, large())
+        journal.fails = "preparing"
+        gate.may_pass.set()
+        with pytest.raises(Unavailable, match="nothing was changed: the disk is full"):
+            await changing
+        assert not harness.node.replica.fleet.vms.keys() & {*NAMES}
+        assert not harness.node.writer.is_sound
+        journal.fails = ""
+        opened = journal.opened
+        harness.clock.advance(harness.node.writer.retry_after)
+
+        await harness.node.submit(large())
+
+        assert journal.opened == opened + 1
         assert harness.node.replica.fleet.vms.keys() >= {*NAMES}
         assert_is_fold(harness, journal)
 
@@ -321,6 +484,31 @@ def test_a_step_of_the_clock_meanwhile_is_recorded_before_it(monkeypatch: pytest
     run(story, journal)
 
 
+def test_what_is_not_needed_afterwards_is_freed_record_by_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Freed as a whole, a million records would stop the service: no part has another owner when its turn comes."""
+    free, owners = large_change._free, []
+
+    def note_and_free(parts: list[object]) -> None:
+        if isinstance(parts[-1], (dict, list, set)) and repr(parts[-1]) not in ("{}", "[]", "set()"):
+            owners.append(sys.getrefcount(parts[-1]) - 1)
+        free(parts)
+
+    monkeypatch.setattr(large_change, "_free", note_and_free)
+
+    async def story(harness: NodeHarness) -> None:
+        harness.node.replica.subscribe(DocumentCache(lambda: 0.0))
+        harness.node.writer.large_change_sizes = THREE_ARE_MANY
+        await harness.node.submit(large())
+        await harness.node.submit(
+            ChangeFleet(id=uuid4().hex, by=OPERATOR, removed_vms=tuple(NAMES), removed_groups=("big",))
+        )
+
+    run(story, MemoryJournal())
+
+    assert len(owners) > 20
+    assert {*owners} == {1}
+
+
 def test_a_small_change_is_decided_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """No thread is used for it."""
 
@@ -330,3 +518,12 @@ def test_a_small_change_is_decided_at_once(monkeypatch: pytest.MonkeyPatch) -> N
         assert await harness.node.submit(add_host("h1")) == (FleetChanged(hosts=(Host("h1"),), at_run_time=True),)
 
     run(story)
+
+
+def test_the_garbage_collector_goes_on_after_a_large_change() -> None:
+    """It would find no garbage meanwhile."""
+    assert gc.isenabled()
+    with collection_paused():
+        assert not gc.isenabled()
+
+    assert gc.isenabled()

@@ -25,14 +25,14 @@ class WatchingDriver:
     moves_live = False
 
     def __init__(self, harness: NodeHarness) -> None:
-        self._rig = harness
+        self._harness = harness
         self._report: Callable[[Observation], None] = lambda _: None
 
     def watch(self, report: Callable[[Observation], None]) -> None:
         self._report = report
 
     def see(self, vm: str, what: ObservationKind, detail: str = "") -> None:
-        self._report(Observation(vm, what, self._rig.clock.now(), detail))
+        self._report(Observation(vm, what, self._harness.clock.now(), detail))
 
     def perform(self, impact: Impact) -> ImpactOutcome:
         for vm in impact.vms:
@@ -53,7 +53,7 @@ async def begin(harness: NodeHarness) -> tuple[WatchingDriver, Observer]:
     return driver, observer
 
 
-def test_a_sighting_becomes_a_fact() -> None:
+def test_an_observation_becomes_a_fact() -> None:
     """What happened to a machine without our doing stands in the journal, by its VM."""
 
     async def story(harness: NodeHarness) -> None:
@@ -73,7 +73,7 @@ def test_a_sighting_becomes_a_fact() -> None:
     run(story)
 
 
-def test_a_sighting_that_the_journal_cannot_hold_is_left_out() -> None:
+def test_an_observation_that_the_journal_cannot_hold_is_left_out() -> None:
     """The next one is recorded."""
 
     async def story(harness: NodeHarness) -> None:
@@ -148,7 +148,7 @@ def test_what_an_impact_makes_visible_is_not_recorded() -> None:
     run(story)
 
 
-def test_a_sighting_is_kept_until_the_journal_takes_it() -> None:
+def test_an_observation_is_kept_until_the_journal_takes_it() -> None:
     """A journal that fails for a while loses nothing that was seen."""
     journal = FailingJournal()
 

@@ -1,6 +1,7 @@
 """The performer: append first, act after, and never knowingly twice."""
 
 import asyncio
+import threading
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from uuid import uuid4
@@ -33,6 +34,7 @@ from forewarn.core.model import EventType, EvictionPolicy, Host
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node import driver
 from forewarn.node.driver import Impact, ImpactDone, ImpactNotBegun, ImpactOutcome, ImpactUnderway, ImpactUnknown
+from forewarn.node.leader import Leader
 from forewarn.node.performer import Performer
 from tests.node.harness import OPERATOR, NodeHarness, run
 from tests.node.test_writer import FailingJournal, ForgetfulJournal
@@ -107,7 +109,8 @@ def test_an_impact_under_way_is_asked_after_at_the_time_the_driver_named() -> No
         event = await harness.operate("restart", "web-0")
         await harness.approve(event)
         await attempted
-        while harness.clock.next_call() != later:
+        # No task waits: thousands of them would stop the event loop whenever garbage is collected.
+        while harness.clock.next_call() != later or not performer.is_idle:
             await harness.node.replica.history("event:none")
         assert harness.node.progress == {event: "half-way"}
         harness.clock.advance(timedelta(seconds=30))
@@ -120,6 +123,86 @@ def test_an_impact_under_way_is_asked_after_at_the_time_the_driver_named() -> No
     run(story)
 
 
+def test_a_time_that_a_wrong_clock_made_is_not_waited_for() -> None:
+    """The clock is an hour ahead while the driver names a time, and set right before anybody notices."""
+
+    async def story(harness: NodeHarness) -> None:
+        hour, soon = timedelta(hours=1), timedelta(seconds=30)
+        later = harness.clock.now() + hour + soon
+        scripted, performer = await begin(harness, [ImpactUnderway(later), ImpactDone()])
+        event = await harness.operate("restart", "web-0")
+        attempted, completed = harness.next(Attempted), harness.next(Completed)
+        await harness.approve(event)
+        harness.clock.step(hour)
+        await attempted
+        while harness.clock.next_call() != later:
+            await harness.node.replica.history("event:none")
+        harness.clock.step(-hour)
+        harness.clock.advance(soon)
+        async with asyncio.timeout(20):
+            await completed
+        await performer.stop()
+
+        assert scripted.questions == ["perform", "outcome_of"]
+
+    run(story)
+
+
+class ImmediateDriver(ScriptedDriver):
+    """A driver that never waits."""
+
+    is_immediate = True
+
+
+def test_a_driver_that_never_waits_is_attempted_with_the_start() -> None:
+    """One entry holds Started and Attempted, and only then the driver is called, on the event loop."""
+
+    async def story(harness: NodeHarness) -> None:
+        threads: list[bool] = []
+
+        class Watching(ImmediateDriver):
+            def perform(self, impact: Impact) -> ImpactOutcome:
+                threads.append(threading.current_thread() is threading.main_thread())
+                assert impact.event.attempts == 1
+                return super().perform(impact)
+
+        scripted = Watching(ImpactDone())
+        leader = Leader(harness.node, scripted)
+        await leader.lead()
+        await harness.add_fleet()
+        completed = harness.next(Completed)
+        await harness.approve(await harness.operate("restart", "web-0"))
+        await completed
+        await leader.resign()
+
+        assert scripted.questions == ["perform"]
+        assert threads == [True]
+        entries = [[type(fact).__name__ for fact in entry.facts] for entry in harness.entries]
+        assert ["Approved", "Started", "Attempted"] in entries
+
+    run(story)
+
+
+def test_after_a_crash_a_driver_that_never_waits_is_asked_first() -> None:
+    """The attempt is on record although nobody knows whether the driver was called."""
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        harness.node.writer.attempts_by = 0, ""
+        await harness.approve(await harness.operate("restart", "web-0"))
+        scripted = ImmediateDriver(ImpactNotBegun(), ImpactDone())
+        completed = harness.next(Completed)
+        performer = Performer(harness.node, scripted)
+        harness.node.replica.subscribe(performer)
+        await completed
+        await performer.stop()
+
+        assert scripted.questions == ["outcome_of", "perform"]
+        assert [type(fact).__name__ for fact in harness.facts[-3:]] == ["Attempted", "Attempted", "Completed"]
+
+    run(story)
+
+
 @pytest.mark.parametrize(
     ("outcome", "reason"),
     [
@@ -128,7 +211,7 @@ def test_an_impact_under_way_is_asked_after_at_the_time_the_driver_named() -> No
         (ImpactNotBegun(), "the driver did not begin"),
         (
             RuntimeError("boom"),
-            f"{__name__}.ScriptedDriver.perform raised RuntimeError: boom at {__name__}:65",
+            f"{__name__}.ScriptedDriver.perform raised RuntimeError: boom at {__name__}:67",
         ),
     ],
 )

@@ -7,8 +7,9 @@ from uuid import uuid4
 
 import pytest
 
-from forewarn.core.commands import ChangeFleet, DeallocateVm, StartVm
-from forewarn.core.facts import VmSwitched
+from forewarn.core.commands import ChangeFleet, Command, DeallocateVm, ReportPowerSwitch, StartVm
+from forewarn.core.errors import Refused
+from forewarn.core.facts import AnyFact, VmSwitched
 from forewarn.core.model import Vm
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
@@ -42,6 +43,19 @@ class SwitchingDriver:
 
     def close(self) -> None:
         pass
+
+
+class SlowDriver(SwitchingDriver):
+    """Returns when a test lets it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.returns = threading.Event()
+
+    def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
+        outcome = super().switch(vm, on=on)
+        self.returns.wait(10)
+        return outcome
 
 
 async def ask(harness: NodeHarness, kind: type[StartVm | DeallocateVm], vm: str = "web-0") -> None:
@@ -93,6 +107,23 @@ def test_a_request_that_a_crash_cut_off_is_called_for_again() -> None:
     run(after, journal)
 
 
+def test_a_driver_is_not_called_again_by_a_stop() -> None:
+    """A call that is under way goes on in its thread; the next start asks again."""
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        driver = SlowDriver()
+        power = begin(harness, driver)
+        await ask(harness, DeallocateVm)
+        await asyncio.to_thread(driver.called.wait, 10)
+        await power.stop()
+        assert power.is_idle
+        driver.returns.set()
+        assert driver.asked == [("web-0", False)]
+
+    run(story)
+
+
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
@@ -126,6 +157,38 @@ def test_a_failure_is_recorded_and_holds_up_nothing(answer: ImpactOutcome | Exce
         await power.stop()
 
     run(story)
+
+
+def test_an_outcome_that_is_refused_is_reported_again_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The driver is not called without a pause, and the refusal is logged once."""
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        driver = SwitchingDriver()
+        power = begin(harness, driver)
+        submit = harness.node.submit
+
+        async def refuse(command: Command) -> tuple[AnyFact, ...]:
+            if isinstance(command, ReportPowerSwitch):
+                raise Refused("not now")
+            return await submit(command)
+
+        monkeypatch.setattr(harness.node, "submit", refuse)
+        await ask(harness, DeallocateVm)
+        for calls in (1, 2, 3):
+            while len(driver.asked) < calls or not power.is_idle:  # noqa: ASYNC110 - it has no event of its own
+                await asyncio.sleep(0)
+            assert len(driver.asked) == calls
+            harness.clock.advance(harness.node.writer.retry_after)
+        monkeypatch.undo()
+        await harness.next(VmSwitched)
+        await power.stop()
+
+    run(story)
+    logged = [each.message for each in caplog.records if each.name == "forewarn.node.power"]
+    assert logged == ["the outcome of a power request cannot be recorded"]
 
 
 def test_the_latest_request_wins() -> None:

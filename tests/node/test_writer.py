@@ -105,6 +105,54 @@ def test_what_was_answered_can_be_read_in_the_journal() -> None:
     run(story, journal)
 
 
+class Publisher:
+    """Another process that shows the fleet, as far as the test lets it."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, int]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def publish(self, revision: int, entries: Sequence[Entry] = ()) -> None:
+        self.told.append((revision, len(entries)))
+        await self.gate.wait()
+
+
+def test_other_processes_hold_a_commit_before_it_is_shown_or_answered() -> None:
+    """It is durable already; the next commit comes after it."""
+
+    async def story(harness: NodeHarness) -> None:
+        harness.node.writer.publisher = publisher = Publisher()
+        publisher.gate.clear()
+        adding = asyncio.create_task(harness.node.submit(add_host("h1")))
+        while not publisher.told:  # noqa: ASYNC110 - the journal's thread is at work
+            await asyncio.sleep(0)
+        assert (harness.node.replica.revision, adding.done()) == (0, False)
+        publisher.gate.set()
+        await adding
+        await harness.node.submit(add_host("h2"))
+        assert publisher.told == [(1, 1), (2, 1)]
+        assert harness.node.replica.revision == 2
+
+    run(story)
+
+
+@pytest.mark.parametrize(("journal_type", "told"), [(FailingJournal, (1, 1)), (FoldingJournal, (1, 0))])
+def test_other_processes_hold_what_turns_out_to_be_written(
+    journal_type: type[FailingJournal], told: tuple[int, int]
+) -> None:
+    """From the entries that were missing, or from the journal that was loaded again."""
+    journal = journal_type()
+
+    async def story(harness: NodeHarness) -> None:
+        harness.node.writer.publisher = publisher = Publisher()
+        journal.fails = "after"
+        await harness.node.submit(add_host("h1"))
+        assert publisher.told == [told]
+
+    run(story, journal)
+
+
 def test_commands_that_wait_together_are_committed_together() -> None:
     """Whatever arrives during one append shares the next."""
     journal = FailingJournal()

@@ -13,7 +13,17 @@ ROOT = Path(__file__).parents[2]
 NAMES: dict[str, list[str]] = json.loads(Path(__file__).with_name("names.json").read_text(encoding="utf-8"))
 """What is promised. A name that leaves it breaks plugins of others; CHANGELOG.md must say so."""
 GUIDES = sorted((ROOT / "docs" / "how-to").glob("write-a-*.md"))
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 PUBLIC = ("forewarn.plugins.", "forewarn.testing.")
+STABLE = {
+    "forewarn",
+    "forewarn.agent.subscriber",
+    "forewarn.client.names",
+    "forewarn.control.bodies",
+    "forewarn.control.client",
+    "forewarn.emulator",
+}
+"""Modules for other programs than plugins; docs/architecture.md names them."""
 
 
 def imports_in(page: Path) -> Iterator[tuple[str, str]]:
@@ -52,6 +62,29 @@ def test_a_guide_imports_the_public_interface_only(page: Path) -> None:
     assert [each for each in imported if not f"{each[0]}.".startswith(PUBLIC)] == []
     assert [(module, name) for module, name in imported if name not in NAMES.get(module, [name])] == []
     assert imported or page.stem == "write-a-client"
+
+
+def test_pages_and_files_to_deploy_import_stable_modules_only() -> None:
+    """A program that is copied from any page depends on nothing that may change, and finds every name."""
+    imported = {each for page in PAGES for each in imports_in(page)}
+    for path in (ROOT / "deploy").rglob("*"):
+        if path.is_file():
+            found = re.findall(
+                r"from (forewarn[\w.]*) import (\w+)", path.read_text(encoding="utf-8", errors="replace")
+            )
+            imported.update(found)
+
+    assert sorted(each for each in imported if each[0] not in STABLE and not f"{each[0]}.".startswith(PUBLIC)) == []
+    assert {module for module, _ in imported} >= STABLE
+    for module, name in imported:
+        assert not name or hasattr(importlib.import_module(module), name), (module, name)
+
+
+def test_the_architecture_names_the_stable_modules() -> None:
+    """So that a reader knows what may change."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+    assert [module for module in sorted(STABLE) if f"`{module}`" not in page] == []
 
 
 @pytest.mark.parametrize("kind", ["driver", "handler"])

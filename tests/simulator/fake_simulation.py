@@ -42,5 +42,5 @@ class FakeSimulation:
         )
 
 
-def make_fake_plan(seed: int, *, has_sqlite: bool | None = None) -> Plan:
-    return replace(large_plan(), seed=seed, has_sqlite=bool(has_sqlite))
+def make_fake_plan(seed: int, *, has_sqlite: bool | None = None, has_nodes: bool | None = None, **_: object) -> Plan:
+    return replace(large_plan(), seed=seed, has_sqlite=bool(has_sqlite), nodes=2 if has_nodes else 0)

@@ -1,5 +1,9 @@
 """The command of the simulator: what it runs, what it says of a failure, and with which code it ends."""
 
+import os
+import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,6 +69,13 @@ def test_a_run_ends_after_some_failures(capsys: pytest.CaptureFixture[str]) -> N
     assert "20 of 1000 seeds" in capsys.readouterr().out
 
 
+def test_a_run_ends_after_as_many_failures_as_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """One is enough for who only wants to know whether there is one."""
+    assert run("--seeds", "1000", "--no-shrink", "--failures", "1") == 1
+
+    assert "failed seeds: 1\n" in capsys.readouterr().out
+
+
 def test_one_seed_is_replayed_with_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     """The whole plan and the whole transcript."""
     assert run("--seed", "1") == 1
@@ -124,8 +135,81 @@ def test_an_interrupted_run_says_how_to_go_on(
 
     monkeypatch.setattr(command, "run_seeds", interrupted)
 
-    assert run("--seeds", "5", "--from", "6") == 0
-    assert "--from 7" in capsys.readouterr().out
+    assert run("--seeds", "5", "--from", "6", "--coverage", "coverage.json", "--no-shrink") == 130
+    assert (
+        "--from 7 --seeds 4 --jobs 1 --failures 10 --coverage coverage.json --no-shrink\n" in capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize("wrong", [("--jobs", "0"), ("--seeds", "-1"), ("--failures", "0"), ("--from", "one")])
+def test_a_number_that_makes_no_sense_is_an_error(wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """The flag and the number are named."""
+    with pytest.raises(SystemExit) as ended:
+        run(*wrong)
+
+    assert ended.value.code == 2
+    assert f"argument {wrong[0]}: {wrong[1]!r} is no whole number" in capsys.readouterr().err
+
+
+def test_a_damaged_coverage_file_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is left as it is, and nothing is run."""
+    (tmp_path / "coverage.json").write_text('{"runs":', "utf-8")
+
+    assert run("--seeds", "1", "--coverage", "coverage.json") == 2
+    assert "coverage.json cannot be read" in capsys.readouterr().err
+    assert (tmp_path / "coverage.json").read_text("utf-8") == '{"runs":'
+
+
+def test_coverage_is_saved_now_and_then(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A run of hours that is killed keeps most of it."""
+    found: list[int] = []
+
+    def watched(numbers: range, *_: object) -> Iterator[seeds.SeedRun]:
+        for number in numbers:
+            yield seeds.run_seed(number)
+            found.append(Coverage.load(tmp_path / "coverage.json").runs)
+
+    monkeypatch.setattr(command, "run_seeds", watched)
+    monkeypatch.setattr(command, "_SAVE_EVERY", 2)
+    run("--seeds", "3", "--from", "2", "--coverage", "coverage.json", "--no-shrink")
+
+    assert found == [0, 2, 2]
+
+
+def test_a_reader_that_leaves_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As with ``| head``: no traceback, and the code of a closed pipe."""
+
+    def leave(*_: object) -> Iterator[seeds.SeedRun]:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(command, "run_seeds", leave)
+    with (Path.cwd() / "out").open("w", encoding="utf-8") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        assert run("--seeds", "1") == 141
+    assert capfd.readouterr().err == ""
+
+
+def test_a_terminated_run_ends_like_an_interrupted_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says how to go on, and leaves no file of a simulation behind."""
+
+    def terminated(_plan: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+
+    monkeypatch.setattr(seeds, "_MEMORY", Path.cwd() / "memory")
+    (Path.cwd() / "memory").mkdir()
+    monkeypatch.setattr(FakeSimulation, "fail", staticmethod(terminated))
+    before = signal.getsignal(signal.SIGTERM)
+
+    assert run("--seeds", "3") == 130
+
+    assert "stopped; to go on: " in capsys.readouterr().out
+    assert list((Path.cwd() / "memory").iterdir()) == []
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_a_simulation_that_never_ends_is_not_shrunk(

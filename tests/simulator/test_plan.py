@@ -47,6 +47,12 @@ any_plan = st.builds(
     actions=st.lists(any_action, max_size=5).map(tuple),
     ends_at=seconds,
     has_sqlite=st.booleans(),
+    workers=st.integers(min_value=0, max_value=3),
+    moves_live=st.booleans(),
+    large_changes=st.booleans(),
+    user_limit=st.integers(min_value=0),
+    slowness=st.floats(min_value=0.1, max_value=100),
+    driver=st.sampled_from(("machines", "immediate", "command", "webhook")),
 )
 
 

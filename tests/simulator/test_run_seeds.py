@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
@@ -53,7 +56,7 @@ def test_one_application_serves_all_simulations_of_a_process() -> None:
 @pytest.mark.parametrize(("seed", "percent", "has_sqlite"), [(0, 1, True), (1, 1, False), (199, 100, True)])
 def test_a_share_of_the_seeds_has_a_real_journal(seed: int, percent: int, *, has_sqlite: bool) -> None:
     """The same seeds each time."""
-    assert plan_of(seed, percent).has_sqlite is has_sqlite
+    assert plan_of(seed, seeds.PlanShares(percent)).has_sqlite is has_sqlite
 
 
 def test_a_simulation_that_fails_itself_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,14 +76,49 @@ def test_a_simulation_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPa
     """A run of many seeds ends."""
 
     def fail(_plan: Plan) -> None:
-        os.kill(os.getpid(), signal.SIGALRM)
+        os.kill(os.getpid(), signal.SIGPROF)
         signal.pause()
 
     monkeypatch.setattr(FakeSimulation, "fail", staticmethod(fail))
-    before = signal.getsignal(signal.SIGALRM)
+    before = signal.getsignal(signal.SIGPROF)
 
     run = run_plan(plan_of(2), has_transcript=True)
 
-    assert run.problems == ["the simulation did not end in 60 s of real time"]
+    assert run.problems == ["the simulation did not end in 60 s of processor time"]
     assert run.lines
-    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getsignal(signal.SIGPROF) is before
+
+
+def test_what_dead_processes_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next run does it; what belongs to a process that is alive stays."""
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    dead = tmp_path / f"forewarn-simulation-{ended.pid}-abc"
+    alive = tmp_path / f"forewarn-simulation-{os.getpid()}-abc"
+    other = tmp_path / "forewarn-simulation-of-mine"
+    for path in (dead, alive, other):
+        (path / "driver").mkdir(parents=True)
+    monkeypatch.setattr(seeds, "_MEMORY", tmp_path)
+
+    list(run_seeds(range(2)))
+
+    assert sorted(tmp_path.iterdir()) == sorted((alive, other))
+
+
+@pytest.mark.end_to_end
+def test_workers_that_are_ended_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt ends them in the middle of their simulations."""
+
+    def wait(plan: Plan) -> None:
+        if plan.seed >= 10:
+            signal.pause()
+
+    monkeypatch.setattr(FakeSimulation, "fail", staticmethod(wait))
+    monkeypatch.setattr(seeds, "_MEMORY", tmp_path)
+    runs = run_seeds(range(40), jobs=2)
+
+    assert next(runs).seed == 0
+    assert isinstance(runs, Generator)
+    runs.close()
+
+    assert list(tmp_path.iterdir()) == []

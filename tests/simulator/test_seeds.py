@@ -14,9 +14,11 @@ from forewarn.simulator.seeds import run_seed
 SEEDS = 2000
 AT_A_TIME = 50
 PORTIONS = [range(first, first + AT_A_TIME) for first in range(0, SEEDS, AT_A_TIME)]
+
+
 CORPUS = [
     int(seed)
-    for seed in re.findall(r"^(\d+) \S", (Path(__file__).parent / "corpus.txt").read_text("utf-8"), re.MULTILINE)
+    for seed in re.findall(r"^(\d+) \S", Path(__file__).with_name("corpus.txt").read_text("utf-8"), re.MULTILINE)
 ]
 
 

@@ -1,10 +1,13 @@
 """The published driver contract: it must fail drivers that break it."""
 
+import fcntl
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,14 +16,23 @@ from forewarn.core.errors import BadInput
 from forewarn.core.model import EventType
 from forewarn.node.driver import (
     Driver,
+    HostCommand,
+    HostCommandEnded,
+    HostCommandOutcome,
     Impact,
     ImpactDone,
     ImpactNotBegun,
     ImpactOutcome,
     ImpactUnderway,
+    ImpactUnknown,
     refuse_type,
 )
-from forewarn.testing.driver_contract import DriverContract, DriverTrial
+from forewarn.testing.driver_contract import (
+    DriverContract,
+    DriverTrial,
+    FencingDriverContract,
+    FencingDriverTrial,
+)
 from tests.node.wrong_drivers import ANSWERS, INCOMPLETE, RELEASED, Hurried, WrongDriver
 
 Feelings = Counter[str]
@@ -124,6 +136,17 @@ class Unclosable(HonestDriver):
     close = None  # type: ignore[assignment]  # that is what is wrong with it
 
 
+class RunningAgain(HonestDriver):
+    """Runs a command on a host whenever it is called."""
+
+    def run_on_host(self, command: HostCommand) -> HostCommandOutcome:
+        self.felt[command.id] += 1
+        return HostCommandEnded(0)
+
+    def outcome_on_host(self, command: HostCommand) -> HostCommandOutcome:
+        return HostCommandEnded(0) if self.felt[command.id] else ImpactNotBegun()
+
+
 class CarelessTrial(DriverTrial):
     """Makes drivers of any kind; refuses settings unless told to take whatever comes."""
 
@@ -142,6 +165,9 @@ class CarelessTrial(DriverTrial):
     def times_done(self, event_id: str) -> int:
         return self._felt[event_id]
 
+    def times_run(self, command_id: str) -> int:
+        return self._felt[command_id]
+
 
 class TestHonestDriver(DriverContract):
     """A driver as small as can be keeps the contract."""
@@ -149,6 +175,174 @@ class TestHonestDriver(DriverContract):
     @pytest.fixture
     def trial(self) -> DriverTrial:
         return CarelessTrial(HonestDriver)
+
+
+class SharedFile:
+    """A file that stands for a host: a line for each term and for each event that was done."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        with self._path.open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def add(self, *words: object) -> None:
+        with self._path.open("a") as file:
+            print(*words, file=file)
+
+    def all(self, kind: str) -> list[str]:
+        lines = (line.split() for line in self._path.read_text().splitlines())
+        return [word for found, word in lines if found == kind]
+
+
+class FencingDriver:
+    """Keeps the contract of drivers that fence terms."""
+
+    moves_live = False
+    fences_terms = True
+
+    def __init__(self, host: SharedFile) -> None:
+        self.host = host
+
+    def perform(self, impact: Impact) -> ImpactOutcome:
+        if impact.event.type is not EventType.REBOOT:
+            return refuse_type(impact.event)
+        with self.host.locked():
+            if not self.may_act(impact):
+                return ImpactUnknown("a later leader was here")
+            self.store(impact)
+            if not self.was_done(impact):
+                self.host.add("done", impact.event.id)
+            return ImpactDone()
+
+    def outcome_of(self, impact: Impact) -> ImpactOutcome:
+        with self.host.locked():
+            if not self.may_act(impact):
+                return ImpactUnknown("a later leader was here")
+            self.store_when_asked(impact)
+            return ImpactDone() if self.was_done(impact) else ImpactNotBegun()
+
+    def close(self) -> None:
+        pass
+
+    def may_act(self, impact: Impact) -> bool:
+        return impact.term >= max(map(int, self.host.all("term")), default=0)
+
+    def store(self, impact: Impact) -> None:
+        self.host.add("term", impact.term)
+
+    def store_when_asked(self, impact: Impact) -> None:
+        self.store(impact)
+
+    def was_done(self, impact: Impact) -> bool:
+        return impact.event.id in self.host.all("done")
+
+
+class Unfenced(FencingDriver):
+    """Says nothing of fences."""
+
+    fences_terms = False
+
+
+class Storeless(FencingDriver):
+    """Forgets to store the term."""
+
+    def store(self, impact: Impact) -> None:
+        pass
+
+
+class Askable(FencingDriver):
+    """Stores the term with the beginning only."""
+
+    def store_when_asked(self, impact: Impact) -> None:
+        pass
+
+
+class Trusting(FencingDriver):
+    """Relies on the term alone, and not on what was done for the event."""
+
+    def was_done(self, impact: Impact) -> bool:
+        return False
+
+
+class Careless(FencingDriver):
+    """Stores the term and does not look at it."""
+
+    def may_act(self, impact: Impact) -> bool:
+        return True
+
+    def was_done(self, impact: Impact) -> bool:
+        return impact.term == 1
+
+
+class FileTrial(FencingDriverTrial):
+    """Two nodes and the file of their host."""
+
+    def __init__(self, path: Path, driver: type[FencingDriver] = FencingDriver) -> None:
+        self._host = SharedFile(path)
+        self._host.add("term", 0)
+        self._driver = driver
+
+    def make(self, **more: object) -> Driver:
+        if more:
+            raise BadInput(f"no setting {next(iter(more))}")
+        return self._driver(self._host)
+
+    def make_elsewhere(self) -> Driver:
+        return self._driver(self._host)
+
+    def times_done(self, event_id: str) -> int:
+        return self._host.all("done").count(event_id)
+
+
+@pytest.mark.end_to_end
+class TestFencingDriver(FencingDriverContract):
+    """A small driver that fences terms keeps the contract."""
+
+    @pytest.fixture
+    def trial(self, tmp_path: Path) -> FencingDriverTrial:
+        return FileTrial(tmp_path / "host")
+
+
+@pytest.mark.parametrize(
+    ("driver", "rule"),
+    [
+        (Unfenced, "test_it_says_that_it_fences"),
+        (Storeless, "test_a_lower_term_is_refused"),
+        (Storeless, "test_a_question_fences_too"),
+        (Askable, "test_a_question_fences_too"),
+        (Careless, "test_a_lower_term_is_refused"),
+        (Trusting, "test_the_same_term_does_nothing_twice"),
+        (Trusting, "test_another_node_knows_what_was_done"),
+        (Trusting, "test_another_node_repeats_nothing_after_a_crash"),
+    ],
+)
+def test_a_driver_that_does_not_fence_well_fails_its_test(
+    driver: type[FencingDriver], rule: str, tmp_path: Path
+) -> None:
+    """Each rule has a driver that it catches."""
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        getattr(FencingDriverContract(), rule)(FileTrial(tmp_path / "host", driver))
+
+
+@pytest.mark.end_to_end
+def test_a_leader_that_continues_after_it_was_replaced_is_caught(tmp_path: Path) -> None:
+    """A driver that knows neither terms nor events does the impact again when its process goes on."""
+
+    class Oblivious(FencingDriver):
+        def may_act(self, impact: Impact) -> bool:
+            return True
+
+        def was_done(self, impact: Impact) -> bool:
+            return False
+
+    with pytest.raises(AssertionError):
+        FencingDriverContract().test_a_leader_that_was_stopped_before_its_call_does_nothing(
+            FileTrial(tmp_path / "host", Oblivious)
+        )
 
 
 @pytest.mark.parametrize(
@@ -168,6 +362,7 @@ class TestHonestDriver(DriverContract):
         (Raising, "test_perform_does_the_impact"),
         (Forgetting, "test_perform_does_the_impact"),
         (Unclosable, "test_it_has_all_that_a_driver_has"),
+        (RunningAgain, "test_a_command_on_a_host_is_run_once"),
     ],
 )
 def test_a_driver_that_breaks_a_rule_fails_its_test(driver: type[HonestDriver], rule: str) -> None:

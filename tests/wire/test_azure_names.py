@@ -45,3 +45,10 @@ def test_the_id_of_an_operation_is_shown_as_a_guid() -> None:
     )
     assert azure_names.show_command_id(bare + "0") == (bare + "0").upper()
     assert azure_names.show_command_id("g" * 32) == "G" * 32
+    assert azure_names.show_command_id("a" * 31 + "g") == "A" * 31 + "G"
+
+
+def test_a_type_a_status_and_a_source_have_one_spelling_each() -> None:
+    """By the table that they are in."""
+    for words in (azure_names.TYPES, azure_names.STATUSES, azure_names.SOURCES):
+        assert {member: azure_names.show_name(member) for member in words} == words

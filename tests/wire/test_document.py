@@ -310,6 +310,7 @@ def test_unknown_words_are_kept() -> None:
         (b"{}", "DocumentIncarnation"),
         (b'{"DocumentIncarnation":1}', "Events"),
         (b'{"DocumentIncarnation":"new","Events":[]}', "DocumentIncarnation is no number: 'new'"),
+        (b'{"DocumentIncarnation":"\xff","Events":[]}', "DocumentIncarnation is no number"),
         (b'{"DocumentIncarnation":1,"x":' + b"[" * 60_000, "nested too deeply"),
     ],
 )
@@ -337,6 +338,7 @@ def test_garbage_is_refused_with_what_is_wrong(body: bytes, named: str) -> None:
         (fields(Description="\xff").replace("\xff".encode(), b"\xff"), "a-1", "utf-8"),
         (fields(Description="#").replace(b"#", b"\\ud800"), "a-1", ""),
         (fields(EventId="#").replace(b"#", b"\\ud800"), "?", "surrogate"),
+        (fields(EventId="A#").replace(b"#", b"\xff"), "a\ufffd", "utf-8"),
         (fields(DurationInSeconds=77).replace(b"77", b"NaN"), "a-1", "malformed"),
         (fields(Description="#", NotBefore="TBD").replace(b"#", b"\x01"), "a-1", ""),
     ],
@@ -381,3 +383,46 @@ def test_the_fields_that_a_version_shows_are_those_it_renders(version: ApiVersio
     (first, *_) = msgspec.json.decode(golden(version.name))["Events"]
 
     assert shown_fields(version) == tuple(first)
+
+
+def test_only_what_can_no_longer_be_read_is_kept() -> None:
+    """The events that can be read are those of the later document; one that ended is not kept."""
+    both = b'{"DocumentIncarnation":%d,"Events":[%b,%b]}'
+    before = parse(both % (1, fields(EventId="A"), fields(EventId="B")))
+    after = parse(both % (2, fields(EventId="A", NotBefore="TBD"), fields(EventId="C")))
+    ended = parse(b'{"DocumentIncarnation":3,"Events":[]}')
+
+    assert [event.id for event in keep_unreadable(before, after).events] == ["c", "a"]
+    assert keep_unreadable(before, ended) is ended
+
+
+def test_an_id_is_also_kept_as_it_was_shown() -> None:
+    """Approvals send it back so."""
+    (event,) = parse(wire(EventId="A-1b")).events
+
+    assert (event.id, event.shown_id) == ("a-1b", "A-1b")
+
+
+@pytest.mark.parametrize("bad", [b"\xff", b'"' + b"[" * 3, b'{"EventId":' + b"[" * 100_000 + b"]" * 100_000 + b"}"])
+def test_an_event_without_a_readable_id_is_unreadable_all_the_same(bad: bytes) -> None:
+    """Whatever stands in its place."""
+    with suppress(BadBody):
+        document = parse(b'{"DocumentIncarnation":1,"Events":[%b]}' % bad)
+        assert [event.id for event in document.unreadable] == [""]
+
+
+def test_events_that_cannot_be_read_for_several_reasons_hide_no_other() -> None:
+    """One has a number that is none, another a byte that is no text."""
+    bad = fields(DurationInSeconds=77).replace(b"77", b"NaN"), fields(Description="#").replace(b"#", b"\xff")
+
+    document = parse(b'{"DocumentIncarnation":1,"Events":[%b,%b,%b]}' % (*bad, fields(EventId="B")))
+
+    assert "b" in [event.id for event in document.events]
+    assert len(document.unreadable) + len(document.events) == 3
+
+
+def test_the_id_of_an_event_is_kept_as_it_was_shown() -> None:
+    """It is compared in one case, and sent back as it came."""
+    (event,) = parse(wire(EventId="A-1b")).events
+
+    assert (event.id, event.shown_id) == ("a-1b", "A-1b")

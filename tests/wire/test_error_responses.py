@@ -86,3 +86,13 @@ def test_what_has_no_error_is_read_as_it_is() -> None:
     assert read_error(b" <h1>Bad gateway</h1>\n") == "<h1>Bad gateway</h1>"
     assert read_error(b'{"error":5}') == '{"error":5}'
     assert read_error(b'{"x":' + b"[" * 60_000).startswith('{"x":[[[')
+
+
+def test_a_bad_request_has_its_status() -> None:
+    """Whatever the reason."""
+    assert bad_request("why").status == 400
+
+
+def test_answers_that_refuse_nothing_have_their_reasons_too() -> None:
+    """As RFC 9110 names them."""
+    assert (error_responses.REASONS[200], error_responses.REASONS[304]) == ("OK", "Not Modified")

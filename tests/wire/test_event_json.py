@@ -53,10 +53,12 @@ def test_what_is_shown_can_be_read_again() -> None:
 
 
 def test_unknown_words_and_what_a_version_does_not_tell_are_kept() -> None:
-    """A new type of event passes through; a missing source and a passed NotBefore are empty."""
-    shown = as_json(ScheduledEvent(id="a", type="Teleport", status="Paused", resources=("web-0",)))
+    """A new type of event and a new source pass through; a missing source and a passed NotBefore are empty."""
+    told = ScheduledEvent(id="a", type="Teleport", status="Paused", resources=("web-0",))
+    shown = as_json(told)
 
     assert (shown["EventType"], shown["EventStatus"]) == ("Teleport", "Paused")
+    assert as_json(msgspec.structs.replace(told, source="Weather"))["EventSource"] == "Weather"
     assert (shown["EventSource"], shown["NotBefore"], shown["DurationInSeconds"]) == ("", "", -1)
 
 

@@ -2,22 +2,30 @@
 
 import re
 from datetime import UTC, datetime
-from uuid import uuid4
+from uuid import UUID
 
 import msgspec
+import pytest
 
+from forewarn.core.declared_keys import HeldChange, HoldReason, RecordKind
 from forewarn.core.facts import (
     Announced,
+    Asked,
     Attempted,
     Canceled,
+    ClockStepped,
     Delivered,
     Fetch,
     Fetched,
+    FleetChanged,
+    Mark,
+    ObservationRecorded,
     SubscriptionRemoved,
     SubscriptionSet,
     TokenCreated,
     TokenRevoked,
     VmMoved,
+    VmRemoved,
     VmStarted,
     VmSwitched,
     Waiting,
@@ -27,7 +35,11 @@ from forewarn.core.model import (
     EventSource,
     EventStatus,
     EventType,
+    GroupKind,
+    GroupTerms,
     InstanceFacts,
+    Observation,
+    ObservationKind,
     Operation,
     Role,
     Subscription,
@@ -35,10 +47,10 @@ from forewarn.core.model import (
     Token,
     Vm,
 )
-from forewarn.wire.facts import public_fields, show_ids, show_record
+from forewarn.wire.facts import describe_held, public_fields, show_ids, show_record
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-ID, OTHER = str(uuid4()), str(uuid4())
+ID, OTHER = str(UUID(int=0xA << 120)), str(UUID(int=0xB << 120))
 EVENT = Event(
     ID, EventType.FREEZE, EventSource.PLATFORM, "web", ("web-0",), EventStatus.SCHEDULED, NOW, NOW,
     Operation.VM_FREEZE, waits_for=OTHER,
@@ -130,3 +142,56 @@ def test_a_mail_address_is_shown() -> None:
         "kind": "mail",
         "target": "ops@example.org",
     }
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [
+        (
+            HeldChange(RecordKind.VM, "web-0", HoldReason.EVENT, ("group", "spot"), ID),
+            f"VM web-0: change of group, spot waits until event {ID.upper()} ends",
+        ),
+        (
+            HeldChange(
+                RecordKind.HOST, "h1", HoldReason.IN_USE, because=f"event {ID} moves a VM there", is_removal=True
+            ),
+            f"host h1: removal waits: event {ID.upper()} moves a VM there",
+        ),
+        (
+            HeldChange(RecordKind.GROUP, "web", HoldReason.TOO_MANY, because="1 of 1 VMs would be removed"),
+            "group web: addition waits for 'forewarn fleet apply FILE --yes': 1 of 1 VMs would be removed",
+        ),
+    ],
+)
+def test_a_held_change_says_what_waits_and_until_when(held: HeldChange, said: str) -> None:
+    """An event's end, room, or the operator's word."""
+    assert describe_held(held) == said
+
+
+def test_lists_and_rows_in_a_fact_are_shown_whole() -> None:
+    """With the ids and words in them as they are shown."""
+    assert show_record(Fetched((Fetch(ID, "web-0", NOW),)))["fetches"] == [
+        [ID.upper(), "web-0", "2026-01-01T00:00:00Z"]
+    ]
+    assert show_record(Delivered({ID: 4}))["revisions"] == {ID.upper(): 4}
+    assert show_record(Announced(EVENT))["event"]["resources"] == ["web-0"]  # type: ignore[index]
+    change = FleetChanged(groups=(GroupTerms("web", GroupKind.AVAILABILITY_SET),), removed_vms=("web-0",))
+    assert show_record(change) == msgspec.json.decode(msgspec.json.encode(change))
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        Asked((Mark("web", NOW, "web-0"),)),
+        ObservationRecorded(Observation("web-0", ObservationKind.CRASHED, NOW)),
+        ClockStepped(NOW, NOW),
+    ],
+)
+def test_a_fact_without_secrets_is_shown_whole(fact: Asked | ObservationRecorded | ClockStepped) -> None:
+    """As JSON has it."""
+    assert public_fields(fact) == msgspec.to_builtins(fact)
+
+
+def test_the_group_of_a_vm_that_was_removed_is_shown() -> None:
+    """Nobody could ask for it any more."""
+    assert public_fields(VmRemoved("web-0", "deleted", group="web"))["group"] == "web"

@@ -225,3 +225,16 @@ def test_only_the_first_version_shows_the_name_servers_of_a_subnet(version: str,
     assert isinstance(shown, dict)
     assert isinstance(shown["ipv4"], dict)
     assert shown["ipv4"]["subnet"] == [subnet]
+
+
+def test_an_address_of_each_kind_is_shown() -> None:
+    """And a MAC address without any."""
+    (both,) = interfaces_of(
+        Vm("db", "db", address="10.0.0.4", interface=Interface(ipv6_address="2001:db8::4")), LATER[0]
+    )
+    (mac,) = interfaces_of(Vm("db", "db", interface=Interface(mac_address="52:54:00:12:34:56")), LATER[0])
+
+    assert isinstance(both, dict)
+    assert isinstance(mac, dict)
+    assert both["ipv6"] == {"ipAddress": [{"privateIpAddress": "2001:db8::4"}]}
+    assert mac["macAddress"] == "525400123456"

@@ -1,1 +1,1 @@
-"""The record of what happened: history, timelines, and facts serialized for readers."""
+"""History, timelines of events, and serialization of facts for readers."""

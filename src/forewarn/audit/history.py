@@ -1,10 +1,10 @@
-"""The record, asked: by VM, group, host, event, caller and time, in pages from either end.
+"""History queries: by VM, group, host, event, caller and time, in pages from either end.
 
-The journal's index finds the entries. A VM's, a group's or a host's history is what names it, and the life of every
-event that concerned it. Time is turned into revisions first, by halving: entries stand in the order of time.
+The journal's index finds the entries. The history of a VM, group or host contains the entries that name it, and all
+entries of its events. Times are converted to revisions by binary search: entries are ordered by time.
 
-An owner's history is read from what its own groups are named in, whatever it asks for, so that neither an answer nor
-the time it takes tells anything of others.
+The history of an owner is read from the entries of its own groups only, so that neither a response nor its duration
+reveals anything about other owners.
 """
 
 from collections.abc import Iterator
@@ -22,19 +22,20 @@ from forewarn.journal.port import Journal
 from forewarn.wire.azure_names import read_id
 
 _CHUNK = 200
-"""Entries that are read at a time where it is not known how many are needed."""
+"""Number of entries that are read at a time if it is unknown how many are needed."""
 _TOKEN_FACTS = frozenset({"token-created", "token-revoked"})
 _SUBSCRIPTION_FACTS = frozenset({"subscription-set", "subscription-removed", "delivered"})
 
 
 class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants to know of the past; all that is given must fit."""
+    """A query; entries must match all of its fields."""
 
     vm: str = ""
     group: str = ""
     host: str = ""
+    rollout: str = ""
     event: str = ""
-    """The whole id of an event."""
+    """The complete id of an event."""
     caller: str = ""
     since: datetime | None = None
     until: datetime | None = None
@@ -42,26 +43,26 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     oldest_first: bool = False
     limit: int = 100
     behind: tuple[int, int] | None = None
-    """The place of the last line of the page before."""
+    """The position of the last line of the previous page."""
 
 
 class HistoryPage(msgspec.Struct, frozen=True):
-    """A page of the record."""
+    """A page of the history."""
 
     lines: tuple[HistoryLine, ...]
     is_all: bool
-    """Nothing comes behind this page."""
+    """This is the last page."""
 
 
 def read_history_page(
     journal: Journal, fleet: Fleet, last: int, query: HistoryQuery, principal: Principal
 ) -> HistoryPage:
-    """Read a page of the record, up to revision ``last``. It reads the disk: call it beside the event loop."""
+    """Read a page of the history, up to revision ``last``. It reads the disk: do not call it on the event loop."""
     return _HistoryReader(journal, fleet, query, principal).answer(last)
 
 
 class _HistoryReader:
-    """One question being answered."""
+    """The evaluation of one query."""
 
     def __init__(self, journal: Journal, fleet: Fleet, query: HistoryQuery, principal: Principal) -> None:
         self._journal = journal
@@ -85,7 +86,7 @@ class _HistoryReader:
         return HistoryPage(tuple(found), is_all=True)
 
     def _between(self, last: int) -> tuple[int, int]:
-        """Return the revisions above and below which to look."""
+        """Return the lower and upper bound (both exclusive) of the revisions to read."""
         query = self._query
         low = first_revision_since(self._journal, query.since, last) - 1 if query.since else 0
         high = first_revision_since(self._journal, query.until, last) if query.until else last + 1
@@ -96,7 +97,7 @@ class _HistoryReader:
         return low, high
 
     def _entries(self, low: int, high: int) -> Iterator[Entry]:
-        """Yield the entries in question, and maybe others, in the order of the question."""
+        """Yield the matching entries, and possibly others, in the order of the query."""
         query = self._query
         if not self._bearer.sees_all and not query.event:
             return self._lives(self._owned(), low, high)
@@ -106,6 +107,8 @@ class _HistoryReader:
             return self._lives([f"vm:{query.vm}"], low, high)
         if query.group:
             return self._lives(self._subjects_of_group(query.group), low, high)
+        if query.rollout:
+            return self._about(f"rollout:{query.rollout}", low, high)
         if query.host:
             return self._lives([f"host:{query.host}"], low, high)
         if query.caller:
@@ -113,7 +116,7 @@ class _HistoryReader:
         return self._all(low, high)
 
     def _owned(self) -> list[str]:
-        """Return where an owner's answer is found: in one of its VMs or groups where it names one, else in all."""
+        """Return the subjects of an owner's query: the VM or group that it names, else all of its groups."""
         query, groups = self._query, self._bearer.groups
         if query.vm and self._group_of(query.vm) in groups:
             return [f"vm:{query.vm}"]
@@ -125,7 +128,7 @@ class _HistoryReader:
         return [f"group:{name}", *(f"vm:{vm}" for vm in (group.vms if group else ()))]
 
     def _lives(self, subjects: list[str], low: int, high: int) -> Iterator[Entry]:
-        """Yield what names the subjects, and the lives of the events that concerned them."""
+        """Yield the entries that name the subjects, and all entries of their events."""
         found: dict[int, Entry] = {}
         events: dict[str, Event] = {}
         for subject in subjects:
@@ -150,8 +153,8 @@ class _HistoryReader:
         while low + 1 < high:
             begin = low if self._query.oldest_first else max(low, high - 1 - _CHUNK)
             found = self._journal.entries(begin, min(_CHUNK, high - 1 - begin))
-            # Where the oldest entries were deleted, the journal begins behind them, and may reach above ``high``.
-            part = list(takewhile(lambda entry: entry.revision < high, found))  # noqa: B023 - it is used up here
+            # If the oldest entries were deleted, the first entry of the journal may be above ``high``.
+            part = list(takewhile(lambda entry: entry.revision < high, found))  # noqa: B023 - it is consumed here
             if not part:
                 return
             yield from part if self._query.oldest_first else reversed(part)
@@ -177,6 +180,7 @@ class _HistoryReader:
             and (not query.vm or query.vm in line.vms)
             and query.group in ("", line.group)
             and query.host in ("", line.host)
+            and query.rollout in ("", line.detail.get("rollout"))
             and query.event in ("", read_id(line.event))
             and query.caller in ("", line.by)
         )
@@ -186,7 +190,7 @@ class _HistoryReader:
         return known.group if known else ""
 
     def _event_of(self, id_: str) -> Event | None:
-        """Find an event by the entry that announced it, which is the first about it."""
+        """Find an event by its first entry, which announced it."""
         if id_ not in self._events:
             first = self._journal.history(f"event:{id_}", limit=1, from_oldest=True)
             born = (event for entry in first for event in _announced_events(entry) if event.id == id_)
@@ -195,11 +199,11 @@ class _HistoryReader:
 
 
 def first_revision_since(journal: Journal, when: datetime, last: int) -> int:
-    """Return the first revision recorded at a time or later; the one after the last where there is none."""
+    """Return the first revision at or after a time; if there is none, the one after the last."""
     low, high = 1, last + 1
     while low < high:
         middle = (low + high) // 2
-        # Where entries were deleted, the first that is kept stands for them.
+        # If entries were deleted, the first kept one is used instead.
         entry = next(iter(journal.entries(middle - 1, 1)), None)
         if entry is not None and entry.at < when:
             low = max(entry.revision, middle) + 1

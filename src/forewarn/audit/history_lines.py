@@ -1,4 +1,4 @@
-"""The record, line by line: one fact, or one VM's part in it, with who caused it and what it concerns."""
+"""Lines of the history: one fact, or the part of it that concerns one VM, with its cause and subjects."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from forewarn.core import facts
 from forewarn.core.declared_keys import RecordKind
 from forewarn.core.facts import AnyFact, Entry
-from forewarn.core.model import CallerKind, Event
+from forewarn.core.model import CallerKind, Event, OperationScope
 from forewarn.core.record_changes import (
     GroupChanges,
     changed_keys,
@@ -19,18 +19,19 @@ from forewarn.core.record_changes import (
     changes_of_group,
     changes_of_terms,
 )
+from forewarn.core.rollouts.sentences import describe, name_of
 from forewarn.core.subjects import group_of
 from forewarn.wire.azure_names import TYPES, show_command_id, show_id
-from forewarn.wire.facts import show_record
+from forewarn.wire.facts import show_ids, show_record
 
 FindEvent = Callable[[str], Event | None]
-"""Finds an event by its id; None where the journal no longer holds its announcement."""
+"""Finds an event by its id; None if its announcement was deleted."""
 FindGroup = Callable[[str], str]
-"""Finds the group of a VM by its name; empty where there is none."""
+"""Finds the group of a VM by its name; empty if there is none."""
 
 _COLUMNS = frozenset({"fact", "at", "by", "event"})
 _MOST_CHANGES = 20
-"""How many changes of a declaration are told where nothing is asked for by name."""
+"""Maximum number of changes of a declaration that are listed if the query names no subject."""
 _ANNOUNCED = frozenset(
     {
         "source",
@@ -51,21 +52,21 @@ _FILE_NOTES = ("replaced", "left_out")
 
 
 class HistoryLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the record."""
+    """One line of the history."""
 
     revision: int
-    """The entry of the journal that it stands in."""
+    """The revision of its journal entry."""
     number: int
-    """Which line of that entry it is."""
+    """The number of the line within that entry."""
     at: datetime
     """When it was recorded."""
     by: str
-    """Who caused it: a VM, a user or a token; empty for the service itself."""
+    """The caller: a VM, a user or a token; empty for the service itself."""
     kind: CallerKind
     origin: str
-    """From where."""
+    """The address of the caller."""
     operation: str
-    """The id of the command that made it happen."""
+    """The id of the command."""
     fact: str
     event: str = ""
     type: str = ""
@@ -73,11 +74,11 @@ class HistoryLine(msgspec.Struct, frozen=True, kw_only=True):
     group: str = ""
     host: str = ""
     detail: dict[str, object] = {}
-    """What else the fact says."""
+    """Other fields of the fact."""
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where it stands in the record."""
+        """The position of the line in the history."""
         return self.revision, self.number
 
 
@@ -87,6 +88,15 @@ COLUMNS = HistoryLine.__struct_fields__
 def as_json_lines(lines: Iterable[HistoryLine]) -> str:
     """Write each line as a JSON object."""
     return "".join(f"{msgspec.json.encode(line).decode()}\n" for line in lines)
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""How a cell begins that spreadsheets take for a formula."""
+
+
+def quote_formula(value: object) -> object:
+    """Return a cell of a CSV file; put an apostrophe before text that a spreadsheet would take for a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def as_csv(lines: Iterable[HistoryLine], *, with_head: bool = True) -> str:
@@ -100,12 +110,12 @@ def as_csv(lines: Iterable[HistoryLine], *, with_head: bool = True) -> str:
         cells["at"] = msgspec.to_builtins(line.at)
         cells["vms"] = " ".join(line.vms)
         cells["detail"] = msgspec.json.encode(line.detail).decode() if line.detail else ""
-        writer.writerow(cells.values())
+        writer.writerow(map(quote_formula, cells.values()))
     return text.getvalue()
 
 
 class HistoryFocus(msgspec.Struct, frozen=True):
-    """Whose part in a declaration of the fleet is told; without any, the declaration is summed up."""
+    """Subjects whose part of a declaration is listed; without any, the declaration is summarized."""
 
     vm: str = ""
     groups: frozenset[str] = frozenset()
@@ -113,7 +123,7 @@ class HistoryFocus(msgspec.Struct, frozen=True):
 
 
 class HistoryFormatter:
-    """Puts entries into lines."""
+    """Converts entries to lines."""
 
     def __init__(self, event_of: FindEvent, group_of_vm: FindGroup, focus: HistoryFocus) -> None:
         self._event_of = event_of
@@ -142,7 +152,8 @@ class HistoryFormatter:
     def _told(self, line: HistoryLine, fact: AnyFact, entry: Entry) -> Iterator[HistoryLine]:
         match fact:
             case facts.Announced(event=event) | facts.StartedAtOnce(event=event):
-                yield replace(_of_event(line, event.id, event), detail=_chosen(event))
+                chosen = {key: value for key, value in show_record(event).items() if key in _ANNOUNCED}
+                yield replace(_of_event(line, event.id, event), detail=chosen)
             case facts.Fetched(fetches=fetches):
                 for fetch in fetches:
                     told = _of_event(line, fetch.event, self._event_of(fetch.event))
@@ -185,6 +196,14 @@ class HistoryFormatter:
                 yield replace(line, detail=show_record(token))
             case facts.SubscriptionSet(subscription=subscription):
                 yield replace(line, detail=show_record(subscription))
+            case _ if isinstance(fact, facts.RolloutFact):
+                host = fact.host if isinstance(fact, facts.RolloutHostFact) else ""
+                yield replace(line, host=host, detail={"rollout": name_of(fact), "said": describe(fact)})
+            case facts.Selected(operation=operation, names=names, refused=refused):
+                is_of_vms = operation.scope is OperationScope.VM
+                detail = {"operation": operation} | ({"refused": refused} if refused else {})
+                detail |= {} if is_of_vms else {"names": [show_ids(name) for name in names]}
+                yield replace(line, vms=names if is_of_vms else (), detail=detail)
             case facts.TokenRevoked() | facts.SubscriptionRemoved() | facts.ClockStepped():
                 yield replace(line, detail=_rest(fact))
             case _:
@@ -200,7 +219,7 @@ class HistoryFormatter:
 
 
 def _held(line: HistoryLine, fact: facts.ChangesHeld, focus: HistoryFocus) -> Iterator[HistoryLine]:
-    """Tell each change that is held, or no longer, of what is in question."""
+    """Yield each change that is held, or no longer held, for the subjects of the query."""
     told: dict[tuple[RecordKind, str], dict[str, object]] = {
         (each.kind, each.name): {"held": False} for each in fact.ended
     }
@@ -219,8 +238,9 @@ def _held(line: HistoryLine, fact: facts.ChangesHeld, focus: HistoryFocus) -> It
 def _declared(
     line: HistoryLine, fact: facts.FleetChanged | facts.FleetDeclared, focus: HistoryFocus
 ) -> Iterator[HistoryLine]:
-    """Tell what is declared of the VM, the groups or the host in question; else how much of everything."""
+    """Yield what is declared for the subjects of the query; without subjects, the totals."""
     before = {vm.name: vm for vm in fact.before_vms} if isinstance(fact, facts.FleetChanged) else {}
+    before_hosts = fact.before_hosts if isinstance(fact, facts.FleetChanged) else ()
     if focus.vm:
         for vm in fact.vms:
             if vm.name == focus.vm:
@@ -236,8 +256,12 @@ def _declared(
     elif focus.host:
         if focus.host in fact.removed_hosts:
             yield replace(line, host=focus.host, detail={"removed": True})
-        elif any(host.name == focus.host for host in fact.hosts):
-            yield replace(line, host=focus.host, detail={"declared": {"name": focus.host}})
+        for host in fact.hosts:
+            if host.name == focus.host:
+                old = [each for each in before_hosts if each.name == host.name]
+                changed = changed_keys(old[0], host) if old else {}
+                detail = {"changed": _plain(changed)} if changed else {"declared": show_record(host)}
+                yield replace(line, host=host.name, detail=detail)
     else:
         detail = {key: count for key, count in fact.counts().items() if count}
         if isinstance(fact, facts.FleetChanged):
@@ -253,7 +277,7 @@ def _declared(
 
 
 def _of_group(line: HistoryLine, fact: facts.FleetChanged | facts.FleetDeclared, group: str) -> Iterator[HistoryLine]:
-    """Tell what a declaration made of a group: its terms, and which VMs joined, left or changed."""
+    """Yield what a declaration changed in a group: its terms, and VMs that joined, left or changed."""
     told = changes_of_group(fact, group) if isinstance(fact, facts.FleetChanged) else GroupChanges()
     detail: dict[str, object] = {"removed": True} if group in fact.removed_groups else {}
     is_new = not isinstance(fact, facts.FleetChanged) or all(terms.name != group for terms in fact.before_groups)
@@ -278,10 +302,6 @@ def _of_event(line: HistoryLine, id_: str, event: Event | None) -> HistoryLine:
     )
 
 
-def _chosen(event: Event) -> dict[str, object]:
-    return {key: value for key, value in show_record(event).items() if key in _ANNOUNCED}
-
-
 def _rest(fact: AnyFact) -> dict[str, object]:
-    """Return what a fact says beyond what the line has columns for."""
+    """Return the fields of a fact that have no column of their own."""
     return {key: value for key, value in show_record(fact).items() if key not in _COLUMNS}

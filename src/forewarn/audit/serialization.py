@@ -1,4 +1,4 @@
-"""A fact as whoever listens is told of it: what it may know, in its own words, without secrets."""
+"""Serializes facts for SSE and notifications: filtered by role, secrets removed."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -16,16 +16,16 @@ from forewarn.wire.azure_names import show_command_id
 from forewarn.wire.facts import show_record
 
 _MOST_NAMED = 100
-"""How many removed VMs and changed keys a message names."""
+"""Maximum number of removed VMs and changed keys in a message."""
 
 SseMessage = tuple[tuple[int, int], bytes]
-"""The revision and number of a fact, and what is sent."""
+"""The revision and number of a fact, and its message."""
 
 
 def make_messages(
     entries: Sequence[Entry], principal: Principal, fleet: Fleet, groups: Mapping[str, str] | None = None
 ) -> Iterator[SseMessage]:
-    """Yield what a bearer is told; ``groups`` are those of events whose facts do not name them."""
+    """Yield the messages for a principal; ``groups`` maps events to groups for facts that do not name the group."""
     known: dict[str, str] = {}
     if not principal.sees_all:
         known = {**(groups or {}), **event_groups(fact for entry in entries for fact in entry.facts)}
@@ -71,7 +71,7 @@ def _told(fact: AnyFact, entry: Entry, principal: Principal, fleet: Fleet, known
 
 
 def _group_of_held(change: HeldChange, fleet: Fleet) -> str:
-    """Return the group that a held change concerns; none for a host."""
+    """Return the group of a held change; none for a host."""
     match change.kind:
         case RecordKind.GROUP:
             return change.name
@@ -82,7 +82,7 @@ def _group_of_held(change: HeldChange, fleet: Fleet) -> str:
 
 
 def _counted(fact: facts.FleetChanged | facts.FleetDeclared, principal: Principal) -> object | None:
-    """Say how much was declared and removed, and some of what changed: all of it may be a million VMs."""
+    """Summarize a declaration: totals and some of the changes, because there may be a million VMs."""
     removed = [vm.name for vm in _removed(fact) if principal.sees(vm.group)]
     if principal.sees_all:
         counts = fact.counts()
@@ -105,7 +105,7 @@ def _counted(fact: facts.FleetChanged | facts.FleetDeclared, principal: Principa
 
 
 def _removed(fact: facts.FleetChanged | facts.FleetDeclared) -> Iterator[Vm]:
-    """Yield the VMs that left the fleet, as they were."""
+    """Yield the VMs that were removed from the fleet."""
     if isinstance(fact, facts.FleetChanged):
         gone = frozenset(fact.removed_vms)
         yield from (vm for vm in fact.before_vms if vm.name in gone)

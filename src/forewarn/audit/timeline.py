@@ -1,7 +1,7 @@
-"""An event's whole story, told from what the journal holds of it.
+"""The timeline of an event, from its journal entries.
 
-The steps go by the time at which each thing happened. Fetches are journalled in batches, so a crash may lose
-the last seconds of them; a story without any says so.
+Steps are ordered by time. Fetches are journalled in batches, so a crash may lose those of the last seconds; a
+timeline without fetches says so.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,28 +21,28 @@ _FETCHED = "fetched"
 
 
 class EventView(msgspec.Struct, frozen=True):
-    """An event, in the words its VMs read."""
+    """An event as its VMs see it."""
 
     id: str
     type: str
     status: str
     not_before: datetime | None
-    """In whole seconds, as its VMs read it; none once it is no longer Scheduled."""
+    """In whole seconds, as its VMs see it; None if the event is no longer Scheduled."""
     resources: tuple[str, ...]
 
 
 class TimelineStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing that happened to an event."""
+    """One step of a timeline."""
 
     at: datetime
     what: str
-    """The status that it took, or else what was done."""
+    """The new status, or the name of the step."""
     by: str = ""
     detail: str = ""
 
 
 class Timeline(EventView, frozen=True, kw_only=True):
-    """An event from its first announcement to now, or to its end."""
+    """The timeline of an event from its announcement to now, or to its end."""
 
     source: str
     group: str
@@ -54,17 +54,17 @@ class Timeline(EventView, frozen=True, kw_only=True):
     announced_at: datetime
     steps: tuple[TimelineStep, ...]
     seconds: dict[str, float]
-    """How long it took: to the first fetch, to the first approval, to the start, the impact, the whole."""
+    """Durations: until the first fetch, the first approval and the start; of the impact; in total."""
     target: str = ""
-    """The host that its VMs are moved to, where one was named."""
+    """The target host, if one was given."""
     earliest_start: datetime | None = None
-    """When it can start, where its group's quiet hours do not let it start at ``not_before``."""
+    """The earliest start, if the quiet hours of its group prevent a start at ``not_before``."""
     progress: str = ""
-    """How far the impact is, in the driver's words, while it is under way."""
+    """The progress of the impact, as the driver describes it."""
 
 
 def read_event(id: str, entries: Iterable[Entry], known: Event | None = None) -> Event | None:
-    """Return what became of an event; None when the journal no longer holds its announcement, and it is not known."""
+    """Return the status of an event; None if its announcement was deleted and the event is unknown."""
     event = known
     for entry in entries:
         for fact in entry.facts:
@@ -74,7 +74,7 @@ def read_event(id: str, entries: Iterable[Entry], known: Event | None = None) ->
 
 
 def build_timeline(id: str, entries: Iterable[Entry]) -> Timeline | None:
-    """Tell the story of an event; None when the journal no longer holds its announcement."""
+    """Build the timeline of an event; None if its announcement was deleted."""
     entries = list(entries)
     event = read_event(id, entries)
     if event is None:
@@ -97,7 +97,7 @@ def build_timeline(id: str, entries: Iterable[Entry]) -> Timeline | None:
 
 
 def _ordered(steps: Iterable[TimelineStep]) -> tuple[TimelineStep, ...]:
-    """Keep the order of the record, which no clock changes; only fetches, recorded later, go to their time."""
+    """Keep the order of the journal; only fetches, which are recorded later, are sorted by time."""
     ordered: list[TimelineStep] = []
     for step in steps:
         place = len(ordered)
@@ -108,7 +108,7 @@ def _ordered(steps: Iterable[TimelineStep]) -> tuple[TimelineStep, ...]:
 
 
 def _steps(id: str, entries: Iterable[Entry]) -> Iterator[TimelineStep]:
-    attempts = 0
+    attempts, rollout = 0, ""
     for entry in entries:
         for fact in entry.facts:
             if isinstance(fact, facts.Fetched):
@@ -117,10 +117,11 @@ def _steps(id: str, entries: Iterable[Entry]) -> Iterator[TimelineStep]:
                         yield TimelineStep(at=fetch.at, what=_FETCHED, by=fetch.vm)
             elif isinstance(fact, facts.EventCreated):
                 if fact.event.id == id:
+                    rollout = fact.event.rollout
                     yield from _announcement_steps(entry, fact)
             elif isinstance(fact, facts.EventChanged) and fact.event == id:
                 attempts += isinstance(fact, facts.Attempted)
-                yield _step(fact, attempts)
+                yield _step(fact, attempts, rollout)
 
 
 def _announcement_steps(entry: Entry, fact: facts.EventCreated) -> Iterator[TimelineStep]:
@@ -144,13 +145,14 @@ def _shown(when: datetime) -> str:
     return f"{when:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _step(fact: facts.EventChanged, attempts: int) -> TimelineStep:
+def _step(fact: facts.EventChanged, attempts: int, rollout: str) -> TimelineStep:
     match fact:
         case facts.Approved(at=at, by=by, counts=counts):
             detail = "" if counts else "recorded, but it does not count: each VM of the event must approve for itself"
             return TimelineStep(at=at, what="approved", by=str(by), detail=detail)
         case facts.Waiting(at=at, until=datetime() as until):
-            detail = f"until {_shown(until)}, when the group's quiet hours are over"
+            window = f", and a window of rollout {rollout} is open" if rollout else ""
+            detail = f"until {_shown(until)}, when the group's quiet hours are over{window}"
             return TimelineStep(at=at, what="waiting", detail=detail)
         case facts.Waiting(at=at, behind=behind):
             detail = f"until event {show_id(behind)} has ended" if behind else "for its time: no longer approved"
@@ -162,9 +164,10 @@ def _step(fact: facts.EventChanged, attempts: int) -> TimelineStep:
             )
         case facts.BroughtForward(at=at, not_before=not_before):
             return TimelineStep(at=at, what="advanced", detail=f"now not before {_shown(not_before)}")
-        case facts.Attempted(at=at):
+        case facts.Attempted(at=at, term=term, node=node):
+            leader = f" by node {node} in term {term}" if term else ""
             again = f", attempt {attempts}" if attempts > 1 else ""
-            return TimelineStep(at=at, what="attempted", detail=f"the driver was called{again}")
+            return TimelineStep(at=at, what="attempted", detail=f"the driver was called{leader}{again}")
         case (
             facts.Started(at=at, because=detail)
             | facts.Completed(at=at, detail=detail)

@@ -3,12 +3,14 @@
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial, wraps
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from forewarn.cli.dry_run import PreviewShown, is_dry_run, print_preview, stop_at_preview
 from forewarn.cli.flags import in_flags
-from forewarn.cli.output import is_wide, print_json, print_json_list, print_table
+from forewarn.cli.output import is_wide, json_option, print_json, print_json_list, print_list, print_table
 from forewarn.cli.times import clock, not_before_option, relative
 from forewarn.core.terms import LONGEST_IMPACT
 
@@ -29,10 +31,25 @@ def connect(context: click.Context) -> "Iterator[ControlClient]":
     from forewarn.core.errors import ForewarnError
 
     with connect_chosen(context) as client:
+        client.is_dry_run, client.on_dry_run = is_dry_run(context), stop_at_preview
         try:
             yield client
+        except PreviewShown as shown:
+            print_preview(shown.result, as_json=bool(context.params.get("as_json")))
         except ForewarnError as error:
             raise type(error)(in_flags(str(error), context.command)) from None
+
+
+def connected(command: Callable[..., None]) -> Callable[..., None]:
+    """Pass a client of the chosen service to a command, and give it the flag --json."""
+
+    @click.pass_context
+    @wraps(command)
+    def run(context: click.Context, /, **given: object) -> None:
+        with connect(context) as client:
+            command(client, **given)
+
+    return json_option(run)
 
 
 def announcing_options(command: _Command) -> _Command:
@@ -116,17 +133,7 @@ def print_choices(told: "Iterable[AnnouncementView]", empty: str, *, as_json: bo
         print_json_list({**_fields(each.event), "reason": each.reason} for each in told)
         return
     now = datetime.now(UTC)
-    rows = (
-        (
-            each.event.id,
-            each.event.type,
-            each.event.status,
-            relative(each.event.not_before, now) if each.event.not_before else "-",
-            _names(each.event.resources),
-            each.reason,
-        )
-        for each in told
-    )
+    rows = ((*_row(now, each.event), each.reason) for each in told)
     print_table(
         ("EVENT", "TYPE", "STATUS", "NOT BEFORE", "VM", "WHY"), rows, empty, drop=("STATUS", "TYPE", "NOT BEFORE")
     )
@@ -139,17 +146,13 @@ def _fields(event: "EventView") -> dict[str, object]:
 
 
 def print_events(events: "Iterable[EventView]", empty: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json_list(events)
-    else:
-        print_table(("EVENT", "TYPE", "STATUS", "NOT BEFORE", "VMS"), _rows(events), empty, drop=("NOT BEFORE",))
+    headers = ("EVENT", "TYPE", "STATUS", "NOT BEFORE", "VMS")
+    print_list(events, headers, partial(_row, datetime.now(UTC)), empty, as_json=as_json, drop=("NOT BEFORE",))
 
 
-def _rows(events: "Iterable[EventView]") -> Iterator[tuple[str, ...]]:
-    now = datetime.now(UTC)
-    for event in events:
-        when = relative(event.not_before, now) if event.not_before else "-"
-        yield event.id, event.type, event.status, when, _names(event.resources)
+def _row(now: datetime, event: "EventView") -> tuple[str, ...]:
+    when = relative(event.not_before, now) if event.not_before else "-"
+    return event.id, event.type, event.status, when, _names(event.resources)
 
 
 def _names(names: tuple[str, ...]) -> str:

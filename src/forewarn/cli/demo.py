@@ -5,8 +5,10 @@ import os
 import shlex
 import shutil
 import sys
+from contextlib import suppress
 from importlib.resources import as_file, files
 from pathlib import Path
+from threading import Thread
 
 import click
 
@@ -46,7 +48,23 @@ def demo(context: click.Context, data: str | None, metadata: str, control: str, 
             )
         else:
             said = guide(_command(), directory, metadata, control)
-        serve(lambda: load(flags, {}, Path(os.devnull)), lambda: click.echo(said), Signals(hangup_stops=True))
+
+        def announce() -> None:
+            click.echo(said)
+            if _address(control) and not as_json:  # the service answers only after this returns
+                Thread(target=_print_link, args=(directory,), daemon=True).start()
+
+        serve(lambda: load(flags, {}, Path(os.devnull)), announce, Signals(hangup_stops=True))
+
+
+def _print_link(directory: Path) -> None:
+    from forewarn.control.client import ControlClient
+    from forewarn.core.errors import ForewarnError
+
+    with suppress(ForewarnError), ControlClient.local(directory) as client:
+        click.echo(
+            f"The dashboard, logged in (the link works once, within five minutes):\n\n  {client.dashboard_link()}\n"
+        )
 
 
 def guide(command: str, directory: Path, metadata: str, control: str) -> str:
@@ -87,7 +105,12 @@ Stop it with Ctrl-C; what happened is kept in {directory}.
 
 def _api(control: str) -> str:
     address = _address(control)
-    return f"\n  The control API, and how to use it, in a browser:\n    {address}/\n" if address else ""
+    if not address:
+        return ""
+    return (
+        "\n  The dashboard, in a browser: the link below, or forewarn dashboard"
+        f"\n  The control API, and how to use it: {address}/api\n"
+    )
 
 
 def _address(control: str) -> str:

@@ -89,7 +89,7 @@ def _sentence(change: "Change", name: str) -> str:
     what = f"{azure_words(event)[0]} of {vm_names(event)}"
     head = f"{now.astimezone():%H:%M:%S}  {id_of(event)}  {change.kind:<7}  {what}"
     if change.ending:
-        how = {"unknown": "completed or canceled, nobody saw"}.get(change.ending, str(change.ending))
+        how = {"unknown": "completed or canceled, unknown which"}.get(change.ending, str(change.ending))
         return f"{head}: {how}"
     told = f"{head}, {time_until(event, now)}; this VM: {describe_impact(event, name)}"
     return f"{told}; {details(event)}" if change.kind == "new" else told

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.control_commands import connect
-from forewarn.cli.output import json_option, print_json
+from forewarn.cli.control_commands import connected
+from forewarn.cli.output import print_json, print_result
 from forewarn.cli.root import ControlCommandGroup
 
 if TYPE_CHECKING:
+    from forewarn.control.client import ControlClient
     from forewarn.control.views import CommandResult
 
 _WORDS = {"hosts": ("host", "hosts"), "groups": ("group", "groups"), "vms": ("VM", "VMs")}
@@ -30,10 +31,9 @@ def fleet() -> None:
 )
 @click.option("--yes", is_flag=True, help="Carry out removals that a start held back because there were too many.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and do nothing.")
-@json_option
-@click.pass_context
+@connected
 def apply(
-    context: click.Context, file: str, exact: bool, cancel_events: bool, yes: bool, dry_run: bool, as_json: bool
+    client: "ControlClient", file: str, exact: bool, cancel_events: bool, yes: bool, dry_run: bool, as_json: bool
 ) -> None:
     """Carry out what changed in FILE.
 
@@ -44,43 +44,30 @@ def apply(
     """
     from forewarn.cli.fleet_plans import applied, apply_file, plan_file, planned
 
-    with connect(context) as client:
-        if dry_run:
-            plan = plan_file(client, file, exact=exact, cancel_events=cancel_events, yes=yes)
-        else:
-            told, left, is_first = apply_file(client, file, exact=exact, cancel_events=cancel_events, yes=yes)
     if dry_run:
-        if as_json:
-            print_json(plan)
-        else:
-            click.echo("\n".join(planned(plan, file)))
-    elif as_json:
-        counts = {prefix + key: told.changed.get(prefix + key, 0) for prefix in ("", "removed_") for key in _WORDS}
-        more = {"canceled": told.canceled, "held": told.held, "replaced": told.replaced, "differences": left.total}
-        more["is_first"] = is_first
-        print_json({**counts, **more})
-    else:
-        click.echo("\n".join(applied(file, told, left, _summary(told), is_first=is_first)))
+        plan = plan_file(client, file, exact=exact, cancel_events=cancel_events, yes=yes)
+        print_result(plan, "\n".join(planned(plan, file)), as_json=as_json)
+        return
+    told, left, is_first = apply_file(client, file, exact=exact, cancel_events=cancel_events, yes=yes)
+    counts = {prefix + key: told.changed.get(prefix + key, 0) for prefix in ("", "removed_") for key in _WORDS}
+    more = {"canceled": told.canceled, "held": told.held, "replaced": told.replaced, "differences": left.total}
+    lines = applied(file, told, left, _summary(told), is_first=is_first)
+    print_result({**counts, **more, "is_first": is_first}, "\n".join(lines), as_json=as_json)
 
 
 @fleet.command
 @click.argument("file", metavar="FILE")
 @click.option("--exact", is_flag=True, help="Compare as 'fleet apply --exact' does.")
-@json_option
-@click.pass_context
-def diff(context: click.Context, file: str, exact: bool, as_json: bool) -> None:
+@connected
+def diff(client: "ControlClient", file: str, exact: bool, as_json: bool) -> None:
     """Show what applying FILE would change.
 
     It also shows the events that block a change, and what differs from FILE and would stay so. Changes nothing.
     """
     from forewarn.cli.fleet_plans import plan_file, planned
 
-    with connect(context) as client:
-        plan = plan_file(client, file, exact=exact)
-    if as_json:
-        print_json(plan)
-    else:
-        click.echo("\n".join(planned(plan, file)))
+    plan = plan_file(client, file, exact=exact)
+    print_result(plan, "\n".join(planned(plan, file)), as_json=as_json)
 
 
 def _summary(told: "CommandResult") -> str:
@@ -101,18 +88,16 @@ def _counted(changed: dict[str, int], prefix: str) -> str:
 
 
 @fleet.command
-@json_option
-@click.pass_context
-def show(context: click.Context, as_json: bool) -> None:
+@connected
+def show(client: "ControlClient", as_json: bool) -> None:
     """Print the fleet as a fleet file.
 
     Comments mark what differs from the fleet file that was applied last.
     """
     from forewarn.cli.fleet_plans import fleet_of_pages, marks
 
-    with connect(context) as client:
-        declared = fleet_of_pages(list(client.declared()))
-        left = client.differences()
+    declared = fleet_of_pages(list(client.declared()))
+    left = client.differences()
     if as_json:
         print_json(
             {**{key: list(getattr(declared, key).values()) for key in _WORDS}, "differences": left.differences}

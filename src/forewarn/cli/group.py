@@ -1,17 +1,23 @@
 """``forewarn group``: list, show and change groups, and scale them in."""
 
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.control_commands import connect, print_choices, print_events
-from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table, wide_option
+from forewarn.cli.confirmation import confirm, yes_option
+from forewarn.cli.control_commands import connect, connected, print_choices, print_events
+from forewarn.cli.dry_run import dry_run_option
+from forewarn.cli.output import json_option, print_fields, print_json, print_list, print_result, wide_option
 from forewarn.cli.root import ControlCommandGroup
 from forewarn.cli.times import clock, relative, span
+from forewarn.cli.watching import watch, watch_option
+from forewarn.core.model import GroupKind
 from forewarn.core.terms import MOST_VMS, TERMINATE_NOTICES
 
 if TYPE_CHECKING:
+    from forewarn.control.client import ControlClient
     from forewarn.control.views import GroupDetail, GroupView
 
 # The marker stops click from wrapping the lines below it.
@@ -31,6 +37,8 @@ terminate_notice={"..".join(TERMINATE_NOTICES)}|none  notice before a scale set'
 eviction=deallocate|delete         what an eviction leaves behind
 """
 
+_KINDS = [kind.value for kind in GroupKind if kind is not GroupKind.STANDALONE]
+
 
 @click.group(cls=ControlCommandGroup)
 def group() -> None:
@@ -38,32 +46,25 @@ def group() -> None:
 
 
 @group.command("list")
+@watch_option
 @wide_option
-@json_option
-@click.pass_context
-def list_groups(context: click.Context, as_json: bool) -> None:
+@connected
+def list_groups(client: "ControlClient", is_watching: bool, as_json: bool) -> None:
     """List all groups."""
-    with connect(context) as client:
-        groups = client.groups()
-        if as_json:
-            print_json_list(groups)
-            return
-        now = datetime.now(UTC)
-        rows = (
-            (
-                each.name,
-                each.kind,
-                each.approval,
-                str(each.vms or "-"),
-                str(each.events or "-"),
-                "on" if each.enrolled else "off",
-                _asked(each, now) or "-",
-            )
-            for each in groups
-        )
-        headers = ("GROUP", "KIND", "APPROVAL", "VMS", "EVENTS", "STATE", "LAST ASKED")
-        empty = "no groups yet; declare some with 'forewarn fleet apply FILE'"
-        print_table(headers, rows, empty, drop=("KIND", "APPROVAL", "VMS", "EVENTS"))
+    headers = ("GROUP", "KIND", "APPROVAL", "VMS", "EVENTS", "STATE", "LAST ASKED")
+    empty = "no groups yet; declare some with 'forewarn fleet apply FILE'"
+    drop = ("KIND", "APPROVAL", "VMS", "EVENTS")
+
+    def show_all() -> None:
+        row = partial(_row, datetime.now(UTC))
+        print_list(client.groups(), headers, row, empty, as_json=as_json, drop=drop)
+
+    watch(show_all, is_watching=is_watching)
+
+
+def _row(now: datetime, each: "GroupView") -> tuple[str, ...]:
+    counts = str(each.vms or "-"), str(each.events or "-")
+    return each.name, each.kind, each.approval, *counts, "on" if each.enrolled else "off", _asked(each, now) or "-"
 
 
 def _asked(each: "GroupView", now: datetime) -> str:
@@ -76,12 +77,10 @@ def _asked(each: "GroupView", now: datetime) -> str:
 @group.command
 @click.argument("name")
 @wide_option
-@json_option
-@click.pass_context
-def show(context: click.Context, name: str, as_json: bool) -> None:
+@connected
+def show(client: "ControlClient", name: str, as_json: bool) -> None:
     """Show a group, its terms and what is coming to it."""
-    with connect(context) as client:
-        _print_detail(client.group(name), as_json=as_json)
+    _print_detail(client.group(name), as_json=as_json)
 
 
 def _print_detail(detail: "GroupDetail", *, as_json: bool) -> None:
@@ -173,19 +172,57 @@ def _read_value(key: str, text: str) -> object:
     return int(text) if text.isascii() and text.isdigit() and key == "quorum" else text
 
 
+@group.command
+@click.argument("name")
+@click.option(
+    "--kind",
+    type=click.Choice(_KINDS),
+    required=True,
+    help="What binds its VMs together.",
+)
+@click.argument("terms", nargs=-1, metavar="[KEY=VALUE]...")
+@dry_run_option
+@json_option
+@click.pass_context
+def add(context: click.Context, name: str, kind: str, terms: tuple[str, ...], as_json: bool) -> None:
+    """Add a group without VMs.
+
+    Its terms are given as for 'forewarn group set'. A standalone group comes with its VM: 'forewarn vm add NAME'.
+    """
+    from forewarn.control.bodies import NewGroupBody
+
+    given = dict(_read_term(context, term) for term in terms)
+    with connect(context) as client:
+        client.add_group(NewGroupBody(name=name, kind=GroupKind(kind), **given))  # type: ignore[arg-type]
+        print_result(client.group(name), f"group {name} was added", as_json=as_json)
+
+
+@group.command
+@click.argument("name")
+@dry_run_option
+@yes_option
+@connected
+def remove(client: "ControlClient", name: str, as_json: bool) -> None:
+    """Take a group without VMs out of the fleet."""
+    confirm(f"remove group {name}")
+    client.remove_group(name)
+    print_result({"removed": name}, f"group {name} was removed", as_json=as_json)
+
+
 @group.command("scale-in")
 @click.argument("name")
 @click.option("--count", type=click.IntRange(1, MOST_VMS), required=True, metavar="N", help="How many VMs to delete.")
+@dry_run_option
+@yes_option
 @wide_option
-@json_option
-@click.pass_context
-def scale_in(context: click.Context, name: str, count: int, as_json: bool) -> None:
+@connected
+def scale_in(client: "ControlClient", name: str, count: int, as_json: bool) -> None:
     """Delete some VMs of a scale set.
 
     The other VMs stay evenly spread. Each deletion is announced with the terminate notice of the group.
     """
     from forewarn.control.bodies import ScaleInBody
 
-    with connect(context) as client:
-        told = client.scale_in(name, ScaleInBody(count=count))
+    confirm(f"delete {count} of the VMs of {name}")
+    told = client.scale_in(name, ScaleInBody(count=count))
     print_choices(told.announcements, "nothing was announced", as_json=as_json)

@@ -27,6 +27,7 @@ _LONGEST_VMS = 30
 @click.option("--vm", metavar="NAME", help="Entries about this VM, and about its events.")
 @click.option("--group", metavar="NAME", help="Entries about this group or its VMs.")
 @click.option("--host", metavar="NAME", help="Entries about this host.")
+@click.option("--rollout", metavar="NAME", help="Decisions of this rollout.")
 @click.option("--event", metavar="ID", help="One event; its id may be shortened.")
 @click.option("--caller", metavar="NAME", help="Entries caused by this VM, user or token.")
 @click.option(
@@ -52,6 +53,7 @@ def history(
     vm: str | None,
     group: str | None,
     host: str | None,
+    rollout: str | None,
     event: str | None,
     caller: str | None,
     since: datetime | None,
@@ -72,6 +74,7 @@ def history(
             vm=vm,
             group=group,
             host=host,
+            rollout=rollout,
             event=event,
             caller=caller,
             since=since and since.isoformat(),
@@ -115,7 +118,7 @@ def _row(line: "HistoryLine") -> tuple[str, ...]:
     )
 
 
-_BY_VM = {"placements": "to", "left": "left"}
+_BY_VM = {"placements": "to", "left": "left", "refused": "refused"}
 """Details by VM, with their label in a line."""
 
 

@@ -1,26 +1,55 @@
 """``forewarn host``: list, cordon and drain hosts, and announce maintenance of all their VMs."""
 
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from forewarn.cli.bulk import operate_hosts
+from forewarn.cli.confirmation import confirm, yes_option
 from forewarn.cli.control_commands import (
     announcing_options,
     canceled,
     connect,
+    connected,
     description_option,
     print_events,
     print_quiet_hours,
 )
-from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table, wide_option
+from forewarn.cli.dry_run import dry_run_option
+from forewarn.cli.output import (
+    json_option,
+    print_fields,
+    print_json,
+    print_list,
+    print_result,
+    print_table,
+    wide_option,
+)
 from forewarn.cli.root import ControlCommandGroup
+from forewarn.cli.selection import (
+    HostSelection,
+    format_labels,
+    host_filters,
+    host_selector_body,
+    host_selector_options,
+    host_target_options,
+    label_options,
+    named_options,
+    read_label_changes,
+    read_pair,
+    show_labels_option,
+    single_name,
+    with_labels,
+)
 from forewarn.cli.times import period_option
-from forewarn.core.commands import HostOperation
+from forewarn.cli.watching import watch, watch_option
+from forewarn.core.commands import AnnouncementTerms, HostOperation
 from forewarn.core.event_types import ANNOUNCEMENTS
 from forewarn.core.model import Operation, OperationScope
 
 if TYPE_CHECKING:
+    from forewarn.control.client import ControlClient
     from forewarn.control.views import DrainPlanView, HostView
 
 
@@ -30,33 +59,108 @@ def host() -> None:
 
 
 @host.command("list")
+@host_selector_options
+@show_labels_option
+@watch_option
 @wide_option
-@json_option
-@click.pass_context
-def list_hosts(context: click.Context, as_json: bool) -> None:
-    """List all hosts."""
-    with connect(context) as client:
-        hosts = client.hosts()
-        if as_json:
-            print_json_list(hosts)
-        else:
-            rows = ((each.name, _state(each), str(each.vms or "-")) for each in hosts)
-            print_table(("HOST", "STATE", "VMS"), rows, "no hosts yet; declare some with 'forewarn fleet apply FILE'")
+@connected
+def list_hosts(
+    client: "ControlClient", show_labels: bool, is_watching: bool, as_json: bool, **selected: Unpack[HostSelection]
+) -> None:
+    """List all hosts, or those that match.
+
+    Names, globs such as 'r1-*' and options must all match.
+    """
+    filters = host_filters(**selected)
+    empty = "no host matches" if filters else "no hosts yet; declare some with 'forewarn fleet apply FILE'"
+    columns = with_labels(("HOST", "STATE", "VMS"), _row, show_labels)
+    watch(
+        lambda: print_list(client.hosts(**filters), *columns, empty, as_json=as_json),
+        is_watching=is_watching,
+    )
+
+
+def _row(each: "HostView") -> tuple[str, ...]:
+    return each.name, _state(each), str(each.vms or "-")
 
 
 @host.command
 @click.argument("name")
+@connected
+def show(client: "ControlClient", name: str, as_json: bool) -> None:
+    """Show a host: its state, and its VMs."""
+    found = client.host(name)
+    if as_json:
+        print_json(found)
+    else:
+        vms = ", ".join(vm.name for vm in client.vms(host=name))
+        labels = format_labels(found.labels)
+        print_fields({"host": found.name, "state": _state(found), "labels": labels, "vms": vms})
+
+
+@host.command
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label; may be given again.")
+@dry_run_option
+@connected
+def add(client: "ControlClient", names: tuple[str, ...], labels: tuple[str, ...], as_json: bool) -> None:
+    """Add hosts to the fleet."""
+    from forewarn.core.model import NO_LABELS, Host
+    from forewarn.fleetfile.diff import FleetDiff
+
+    given = dict(sorted(read_pair("--label", pair) for pair in labels)) or NO_LABELS
+    client.change_fleet(FleetDiff(hosts=tuple(Host(name, given) for name in names)), only_new=True)
+    found = [client.host(name) for name in names]
+    print_result(found[0] if len(found) == 1 else found, f"added: {', '.join(names)}", as_json=as_json)
+
+
+@host.command
+@host_target_options
+@dry_run_option
+@yes_option
+@connected
+def remove(client: "ControlClient", all_: bool, as_json: bool, **selected: Unpack[HostSelection]) -> None:
+    """Take hosts without VMs out of the fleet."""
+    from forewarn.control.bodies import HostBulkBody
+
+    if not (name := single_name(**selected, all_=all_)):
+        body = HostBulkBody(select=host_selector_body(**selected, all_=all_), operation="remove")
+        operate_hosts(client, body, as_json=as_json, is_final=True)
+        return
+    confirm(f"remove {name}")
+    client.remove_host(name)
+    print_result({"removed": name}, f"{name} was removed", as_json=as_json)
+
+
+@host.command("set")
+@named_options
+@label_options
+@dry_run_option
 @json_option
 @click.pass_context
-def show(context: click.Context, name: str, as_json: bool) -> None:
-    """Show a host: its state, and its VMs."""
+def set_host(
+    context: click.Context,
+    names: tuple[str, ...],
+    selector: str | None,
+    all_: bool,
+    labels: tuple[str, ...],
+    unlabel: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Set labels of hosts; labels that are not given stay."""
+    from forewarn.control.bodies import HostBulkBody, HostSetBody
+
+    if not (labels or unlabel):
+        raise click.UsageError("nothing is to be changed; give --label KEY=VALUE or --unlabel KEY", context)
+    changes = HostSetBody(labels=read_label_changes(labels, unlabel))
     with connect(context) as client:
-        found = client.host(name)
-        if as_json:
-            print_json(found)
-            return
-        vms = ", ".join(vm.name for vm in client.vms(host=name))
-    print_fields({"host": found.name, "state": _state(found), "vms": vms})
+        if name := single_name(names, selector=selector, all_=all_):
+            client.set_host(name, changes)
+            found = client.host(name)
+            print_result(found, f"{name}: {format_labels(found.labels) or 'no labels'}", as_json=as_json)
+        else:
+            select = host_selector_body(names=names, state=None, cordoned=None, label=selector, all_=all_)
+            operate_hosts(client, HostBulkBody(select=select, operation="set", set=changes), as_json=as_json)
 
 
 def _state(each: "HostView") -> str:
@@ -69,17 +173,14 @@ def _state(each: "HostView") -> str:
 @click.option("--leave-stuck", is_flag=True, help="Drain the host also if some VMs cannot move; they stay there.")
 @announcing_options
 @wide_option
-@json_option
-@click.pass_context
+@connected
 def drain(
-    context: click.Context,
+    client: "ControlClient",
     name: str,
     dry_run: bool,
     leave_stuck: bool,
-    not_before: datetime | None,
-    duration: int | None,
-    description: str | None,
     as_json: bool,
+    **terms: Unpack[AnnouncementTerms],
 ) -> None:
     """Cordon a host and move its VMs to other hosts, after notice.
 
@@ -89,21 +190,11 @@ def drain(
     """
     from forewarn.control.bodies import HostOperationBody
 
-    with connect(context) as client:
-        if dry_run:
-            _print_plan(client.plan_drain(name), as_json=as_json)
-            return
-        answer = client.operate_host(
-            name,
-            HostOperationBody(
-                operation="drain",
-                leave_stuck=leave_stuck,
-                not_before=not_before,
-                duration=duration,
-                description=description,
-            ),
-        )
-        deallocated = sum(1 for _ in client.vms(host=name, deallocated=True))
+    if dry_run:
+        _print_plan(client.plan_drain(name), as_json=as_json)
+        return
+    answer = client.operate_host(name, HostOperationBody(operation="drain", leave_stuck=leave_stuck, **terms))
+    deallocated = sum(1 for _ in client.vms(host=name, deallocated=True))
     events = [announcement.event for announcement in answer.announcements]
     print_events(events, f"{name} is cordoned; no running VM has to leave it", as_json=as_json)
     if not as_json:
@@ -134,54 +225,67 @@ def _size(memory: int | None) -> str:
     return "-" if memory is None else f"{memory // (1024 * 1024)} MiB"
 
 
-@host.command
-@click.argument("name")
-@json_option
-@click.pass_context
-def cordon(context: click.Context, name: str, as_json: bool) -> None:
-    """Let a host receive no more VMs.
+def _add_state(operation: str, told: str) -> None:
+    @host.command(operation, help=told)
+    @host_target_options
+    @dry_run_option
+    @connected
+    def tell(client: "ControlClient", all_: bool, as_json: bool, **selected: Unpack[HostSelection]) -> None:
+        from forewarn.control.bodies import HostBulkBody, HostOperationBody
 
-    No VM is moved, added or started there. VMs that run there stay; 'forewarn host drain NAME' moves them away.
-    """
-    _tell(context, name, "cordon", as_json=as_json)
+        if not (name := single_name(**selected, all_=all_)):
+            select = host_selector_body(**selected, all_=all_)
+            operate_hosts(client, HostBulkBody(select=select, operation=operation), as_json=as_json)
+            return
+        answer = client.operate_host(name, HostOperationBody(operation=operation))
+        found = client.host(name)
+        print_result(found, f"{name} is {_state(found)}{canceled(answer.canceled)}", as_json=as_json)
 
 
-@host.command
-@click.argument("name")
-@json_option
-@click.pass_context
-def uncordon(context: click.Context, name: str, as_json: bool) -> None:
-    """Let a cordoned host receive VMs again.
+_STATE_COMMANDS = {
+    "repaired": """Report that degraded or failed hosts work again.
 
-    Events of its drain that are still Scheduled are canceled. VMs that have moved away do not move back.
-    """
-    _tell(context, name, "uncordon", as_json=as_json)
+Events that were Scheduled because they were expected to fail are canceled.""",
+    "cordon": """Let hosts receive no more VMs.
+
+No VM is moved, added or started there. VMs that run there stay; 'forewarn host drain NAME' moves them away.""",
+    "uncordon": """Let cordoned hosts receive VMs again.
+
+Events of their drain that are still Scheduled are canceled. VMs that have moved away do not move back.""",
+    "enter-maintenance": """Report that hosts are being worked on.
+
+They are cordoned, and their state is in-maintenance until 'forewarn host exit-maintenance NAME'. VMs that run there
+stay; 'forewarn host drain NAME' moves them away.""",
+    "exit-maintenance": """Report that work on hosts is done.
+
+They stay cordoned until 'forewarn host uncordon NAME'.""",
+}
 
 
 def _add_operation(operation: HostOperation, summary: str) -> None:
     @host.command(operation, help=summary)
-    @click.argument("name")
+    @host_target_options
     @announcing_options
-    @wide_option
-    @json_option
-    @click.pass_context
+    @dry_run_option
+    @connected
     def operate(
-        context: click.Context,
-        name: str,
-        not_before: datetime | None,
-        duration: int | None,
-        description: str | None,
+        client: "ControlClient",
+        names: tuple[str, ...],
+        state: str | None,
+        cordoned: bool | None,
+        label: str | None,
+        all_: bool,
         as_json: bool,
+        **terms: Unpack[AnnouncementTerms],
     ) -> None:
-        _operate(
-            context,
-            name,
-            operation,
-            as_json=as_json,
-            not_before=not_before,
-            duration=duration,
-            description=description,
-        )
+        from forewarn.control.bodies import HostBulkBody
+
+        selected = HostSelection(names=names, state=state, cordoned=cordoned, label=label)
+        if name := single_name(**selected, all_=all_):
+            _operate(client, name, operation, as_json=as_json, **terms)
+        else:
+            select = host_selector_body(**selected, all_=all_)
+            operate_hosts(client, HostBulkBody(select=select, operation=operation, **terms), as_json=as_json)
 
 
 def _time_within(context: click.Context, parameter: click.Parameter, given: str | None) -> datetime | None:
@@ -203,79 +307,54 @@ def _time_within(context: click.Context, parameter: click.Parameter, given: str 
     help="When it is expected to fail, at the latest: 7d.",
 )
 @description_option
+@dry_run_option
 @wide_option
-@json_option
-@click.pass_context
-def degrade(context: click.Context, name: str, not_before: datetime, description: str | None, as_json: bool) -> None:
+@connected
+def degrade(client: "ControlClient", name: str, as_json: bool, **terms: Unpack[AnnouncementTerms]) -> None:
     """Report that a host is going to fail.
 
     Its VMs are redeployed when that time has come, or as soon as they approve. An earlier time moves the
     announced events forward; a later one changes nothing and shows what is announced.
     """
-    _operate(context, name, HostOperation.DEGRADE, as_json=as_json, not_before=not_before, description=description)
+    _operate(client, name, HostOperation.DEGRADE, as_json=as_json, **terms)
 
 
 @host.command
 @click.argument("name")
 @description_option
+@dry_run_option
+@yes_option
 @wide_option
-@json_option
-@click.pass_context
-def fail(context: click.Context, name: str, description: str | None, as_json: bool) -> None:
+@connected
+def fail(client: "ControlClient", name: str, as_json: bool, **terms: Unpack[AnnouncementTerms]) -> None:
     """Report that a host has failed.
 
     Its VMs are redeployed to other hosts at once, without notice; its other events end. Nothing is moved there until
     'forewarn host repaired NAME'.
     """
-    _operate(context, name, HostOperation.FAIL, as_json=as_json, description=description)
-
-
-@host.command
-@click.argument("name")
-@json_option
-@click.pass_context
-def repaired(context: click.Context, name: str, as_json: bool) -> None:
-    """Report that a degraded or failed host works again.
-
-    Events that were Scheduled because it was expected to fail are canceled.
-    """
-    _tell(context, name, "repaired", as_json=as_json)
-
-
-def _tell(
-    context: click.Context, name: str, operation: Literal["repaired", "cordon", "uncordon"], *, as_json: bool
-) -> None:
-    from forewarn.control.bodies import HostOperationBody
-
-    with connect(context) as client:
-        answer = client.operate_host(name, HostOperationBody(operation=operation))
-        found = client.host(name)
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(f"{name} is {_state(found)}{canceled(answer.canceled)}")
+    confirm(f"fail {name}, and redeploy its VMs without notice")
+    _operate(client, name, HostOperation.FAIL, as_json=as_json, **terms)
 
 
 def _operate(
-    context: click.Context,
+    client: "ControlClient",
     name: str,
     operation: HostOperation,
     *,
     as_json: bool,
-    not_before: datetime | None = None,
-    duration: int | None = None,
-    description: str | None = None,
+    **terms: Unpack[AnnouncementTerms],
 ) -> None:
     from forewarn.control.bodies import HostOperationBody
 
-    body = HostOperationBody(operation=operation, not_before=not_before, duration=duration, description=description)
-    with connect(context) as client:
-        answer = client.operate_host(name, body)
+    answer = client.operate_host(name, HostOperationBody(operation=operation, **terms))
     events = [announcement.event for announcement in answer.announcements]
     print_events(events, f"no running VM stands on {name}; nothing was announced", as_json=as_json)
     if not as_json:
         print_quiet_hours(answer.announcements)
 
+
+for _verb, _told in _STATE_COMMANDS.items():
+    _add_state(_verb, _told)
 
 for _operation in HostOperation:
     if _summary := ANNOUNCEMENTS[Operation.of(OperationScope.HOST, _operation)].summary:

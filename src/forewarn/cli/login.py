@@ -39,7 +39,7 @@ def login(
     """Save the address and the token of a service.
 
     The token is taken from --token-file or FOREWARN_TOKEN, else read from standard input; it is tried, and kept in a
-    file that nobody else may read. Commands then speak to that service where no other is named and none runs in the
+    file that no other user may read. Commands then speak to that service where no other is named and none runs in the
     data directory.
     """
     from forewarn.cli.logins import URL_VARIABLE, Login, save

@@ -5,7 +5,7 @@
     data in forewarn.toml, else ./forewarn-data              then what is on this machine,
     the service that 'forewarn login' was last used for      and last what is elsewhere
 
-Tokens are kept in a file that nobody else may read, in the user's configuration directory.
+Tokens are kept in a file that no other user may read, in the user's configuration directory.
 """
 
 import os

@@ -32,6 +32,9 @@ _LEGIBLE = 30
 """Least width of a column in which text is wrapped."""
 _BELOW = 4
 """How far what stands below its row is set in."""
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+json_log_option = click.option("--json", "as_json", is_flag=True, help="Log in JSON: short for log_format json.")
+"""For commands that run until they are stopped."""
 _STYLES = {
     "Scheduled": "yellow",
     "Started": "bold magenta",
@@ -44,15 +47,6 @@ _STYLES = {
     "not seen": "dim",
     "deallocated": "dim",
 }
-
-
-def json_log_option(command: _Command) -> _Command:
-    """Give a command that runs until it is stopped the flag --json: it logs in JSON."""
-    return click.option("--json", "as_json", is_flag=True, help="Log in JSON: short for log_format json.")(command)
-
-
-def json_option(command: _Command) -> _Command:
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
 def print_live(text: str) -> None:
@@ -70,6 +64,14 @@ def print_json(value: object) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2))
 
 
+def print_result(value: object, sentence: str, *, as_json: bool) -> None:
+    """Print the value as JSON, or the sentence."""
+    if as_json:
+        print_json(value)
+    else:
+        click.echo(sentence)
+
+
 def print_json_list(values: Iterable[object]) -> None:
     """Print a JSON array with one value per line, as the values arrive."""
     began = False
@@ -78,6 +80,22 @@ def print_json_list(values: Iterable[object]) -> None:
         click.echo(f",\n{lines}" if began else f"[\n{lines}", nl=False)
         began = True
     click.echo("\n]" if began else "[]")
+
+
+def print_list(
+    values: Iterable[_Value],
+    headers: _Row,
+    row: Callable[[_Value], _Row],
+    empty: str,
+    *,
+    as_json: bool,
+    drop: Sequence[str] = (),
+) -> None:
+    """Print values as a JSON array, or as the table of their rows."""
+    if as_json:
+        print_json_list(values)
+    else:
+        print_table(headers, map(row, values), empty, drop=drop)
 
 
 def wide_option(command: _Command) -> _Command:

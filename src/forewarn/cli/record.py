@@ -60,13 +60,9 @@ def record(url: str | None, out: Path, api_version: str, every: float, takes: in
                 take = None
             if take:
                 count += 1
-                click.echo(_line(take) if as_json else _sentence(take))
+                click.echo(msgspec.json.encode(take).decode() if as_json else _sentence(take))
             if takes is None or count < takes:
                 time.sleep(every)
-
-
-def _line(take: "RecordedDocument") -> str:
-    return msgspec.json.encode(take).decode()
 
 
 def _sentence(take: "RecordedDocument") -> str:

@@ -41,7 +41,11 @@ _SECTIONS = {
         "serve": ("forewarn.cli.serve:serve", "Run the service."),
         "doctor": ("forewarn.cli.doctor:doctor", "Check that everything the service needs is present."),
         "network": ("forewarn.cli.network:network", "Set up, check and take down the guests' link-local network."),
-        "journal": ("forewarn.cli.journal:journal", "Check the journal on disk."),
+        "journal": (
+            "forewarn.cli.journal:journal",
+            "Check, copy, export and import the journal; make its tables.",
+        ),
+        "cluster": ("forewarn.cli.cluster:cluster", "Show the nodes that share the journal."),
         "backup": ("forewarn.cli.backup:backup", "Write a verified copy of the journal to a file."),
         "restore": ("forewarn.cli.backup:restore", "Restore the data directory from a backup."),
     },
@@ -56,12 +60,14 @@ _SECTIONS = {
             "List, add and remove VMs; restart, redeploy, move, freeze, evict, delete them.",
         ),
         "host": ("forewarn.cli.host:host", "List hosts; maintain one, or report that it fails."),
+        "rollout": ("forewarn.cli.rollout:rollout", "Maintain many hosts in waves."),
         "spot": ("forewarn.cli.spot:spot", "Reclaim spot VMs."),
         "event": ("forewarn.cli.event:event", "List and show events; approve, postpone and cancel them."),
         "history": ("forewarn.cli.history:history", "Show the record: who did what, to which VM, and when."),
     },
     "Access and notifications": {
         "token": ("forewarn.cli.token:token", "Create, list, rotate and revoke tokens."),
+        "dashboard": ("forewarn.cli.dashboard:dashboard", "Open the dashboard in a browser, logged in."),
         "login": ("forewarn.cli.login:login", "Save the address and the token of a service elsewhere."),
         "subscription": (
             "forewarn.cli.subscription:subscription",
@@ -107,7 +113,19 @@ class ServiceChoice:
         return command_time(self.idempotency_key)
 
 
-class OrderedCommandGroup(click.Group):
+class _SuggestingGroup(click.Group):
+    """A group that names the most similar command to an unknown one."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args[0] not in known and not args[0].startswith("-"):
+            ctx.fail(f"no such command {args[0]!r}{nearest(args[0], known)}")
+        return super().resolve_command(ctx, args)
+
+
+class OrderedCommandGroup(_SuggestingGroup):
     """A group that lists its commands in the order of definition."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -172,7 +190,7 @@ def data_option(command: _Command) -> _Command:
     return click.option("--data", metavar="DIR", expose_value=False, callback=_choose, help=told)(command)
 
 
-class _LazyCommandGroup(click.Group):
+class _LazyCommandGroup(_SuggestingGroup):
     """A group that imports its commands lazily."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -184,13 +202,6 @@ class _LazyCommandGroup(click.Group):
         module, _, name = _COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in _COMMANDS and not args[0].startswith("-"):
-            ctx.fail(f"no such command {args[0]!r}{nearest(args[0], _COMMANDS)}")
-        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # All sections have their texts in one column.
@@ -270,6 +281,12 @@ def journal_directory(context: click.Context) -> "Path":
         settings = load({"data": named}, told, Path(os.devnull))
     else:
         settings = load({}, os.environ, of_system=True)
+    if settings.journal_name == "postgresql":
+        raise BadInput(
+            "the journal is in PostgreSQL, and this command works on the files of 'sqlite' only; back the database up"
+            " and restore it with PostgreSQL's own tools (pg_dump, or pg_basebackup with archived WAL), or export it"
+            " with 'forewarn journal export'"
+        )
     if settings.journal_name != SQLITE:
         raise BadInput(
             f"the journal is {settings.journal_name!r}, and this command works on the files of 'sqlite' only;"

@@ -2,7 +2,9 @@
 
 import click
 
+from forewarn.cli.confirmation import confirm, yes_option
 from forewarn.cli.control_commands import connect, print_choices
+from forewarn.cli.dry_run import dry_run_option
 from forewarn.cli.output import json_option, wide_option
 from forewarn.cli.root import ControlCommandGroup
 from forewarn.core.terms import MOST_VMS
@@ -21,6 +23,8 @@ def spot() -> None:
     help="How many VMs to evict, chosen fairly among the groups.",
 )
 @click.option("--host", metavar="NAME", help="Evict all spot VMs of this host.")
+@dry_run_option
+@yes_option
 @wide_option
 @json_option
 @click.pass_context
@@ -33,6 +37,7 @@ def reclaim(context: click.Context, count: int | None, host: str | None, as_json
 
     if (count is None) == (host is None):
         raise click.UsageError("say either --count N or --host NAME", context)
+    confirm(f"evict the spot VMs of {host}" if host else f"evict {count} spot VMs")
     with connect(context) as client:
         told = client.reclaim_spot(ReclaimBody(count=count, host=host))
     print_choices(told.announcements, f"no spot VM stands on {host}; nothing was announced", as_json=as_json)

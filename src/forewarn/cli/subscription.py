@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.control_commands import connect
+from forewarn.cli.confirmation import confirm, yes_option
+from forewarn.cli.control_commands import connected
 from forewarn.cli.flags import CaseInsensitiveChoice
-from forewarn.cli.output import json_option, print_json, print_json_list, print_table, wide_option
+from forewarn.cli.output import print_json_list, print_result, print_table, wide_option
 from forewarn.cli.root import ControlCommandGroup, SecretCommand
 from forewarn.cli.times import clock, relative
 from forewarn.wire.azure_names import TYPES
 
 if TYPE_CHECKING:
     from forewarn.control.bodies import SubscriptionView
+    from forewarn.control.client import ControlClient
 
 
 @click.group(cls=ControlCommandGroup)
@@ -42,10 +44,9 @@ def subscription() -> None:
     type=CaseInsensitiveChoice(*TYPES.values()),
     help="Only events of this type; may be given again.",
 )
-@json_option
-@click.pass_context
+@connected
 def add(
-    context: click.Context,
+    client: "ControlClient",
     name: str,
     target: str,
     kind: str,
@@ -61,28 +62,23 @@ def add(
     from forewarn.core.model import SubscriptionKind
 
     body = SubscriptionBody(name=name, kind=SubscriptionKind(kind), target=target, groups=groups, types=types)
-    with connect(context) as client:
-        made = client.add_subscription(body)
-    if as_json:
-        print_json(made)
-        return
-    click.echo(f"subscription {name} added; test it with 'forewarn subscription test {name}'")
+    made = client.add_subscription(body)
+    said = f"subscription {name} added; test it with 'forewarn subscription test {name}'"
     if made.secret:
-        click.echo(f"its messages are signed with the secret {made.secret}, which is shown only this once")
+        said += f"\nits messages are signed with the secret {made.secret}, which is shown only this once"
+    print_result(made, said, as_json=as_json)
 
 
 @subscription.command("list")
 @wide_option
-@json_option
-@click.pass_context
-def list_subscriptions(context: click.Context, as_json: bool) -> None:
+@connected
+def list_subscriptions(client: "ControlClient", as_json: bool) -> None:
     """List subscriptions, and whether their messages are delivered."""
-    with connect(context) as client:
-        subscriptions = client.subscriptions()
-        if as_json:
-            print_json_list(subscriptions)
-            return
-        listed = list(subscriptions)
+    subscriptions = client.subscriptions()
+    if as_json:
+        print_json_list(subscriptions)
+        return
+    listed = list(subscriptions)
     headers = ("NAME", "KIND", "TARGET", "GROUPS", "TYPES", "STATE", "WAITING")
     empty = "no subscriptions yet; add one with 'forewarn subscription add NAME URL'"
     print_table(headers, _rows(listed), empty, drop=("TYPES", "GROUPS", "KIND", "WAITING", "TARGET"))
@@ -118,27 +114,19 @@ def _rows(subscriptions: "Iterable[SubscriptionView]") -> Iterator[tuple[str, ..
 
 @subscription.command
 @click.argument("subscription", metavar="NAME|ID")
-@json_option
-@click.pass_context
-def remove(context: click.Context, subscription: str, as_json: bool) -> None:
+@yes_option
+@connected
+def remove(client: "ControlClient", subscription: str, as_json: bool) -> None:
     """Remove a subscription."""
-    with connect(context) as client:
-        client.remove_subscription(subscription)
-    if as_json:
-        print_json({"removed": subscription})
-    else:
-        click.echo(f"subscription {subscription} removed")
+    confirm(f"remove subscription {subscription}")
+    client.remove_subscription(subscription)
+    print_result({"removed": subscription}, f"subscription {subscription} removed", as_json=as_json)
 
 
 @subscription.command
 @click.argument("subscription", metavar="NAME|ID")
-@json_option
-@click.pass_context
-def test(context: click.Context, subscription: str, as_json: bool) -> None:
+@connected
+def test(client: "ControlClient", subscription: str, as_json: bool) -> None:
     """Send a test message to a subscription."""
-    with connect(context) as client:
-        sent = client.test_subscription(subscription)
-    if as_json:
-        print_json(sent)
-    else:
-        click.echo(sent.detail)
+    sent = client.test_subscription(subscription)
+    print_result(sent, sent.detail, as_json=as_json)

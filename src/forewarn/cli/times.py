@@ -84,6 +84,11 @@ def period_option(context: click.Context, parameter: click.Parameter, given: str
     return round(seconds)
 
 
+def pause_option(context: click.Context, parameter: click.Parameter, given: str | None) -> int | None:
+    """Read the seconds of a duration that may be 0."""
+    return 0 if given in ("0", "0s") else period_option(context, parameter, given)
+
+
 def clock(when: datetime, now: datetime) -> str:
     """Return a time as ``14:32 CET``, with the day unless it is today, with seconds if it is near."""
     local = when.astimezone()

@@ -1,18 +1,20 @@
 """``forewarn token``: manage the tokens for access over TCP."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from forewarn.cli.control_commands import connect
-from forewarn.cli.output import json_option, print_json, print_json_list, print_table, wide_option
+from forewarn.cli.confirmation import confirm, yes_option
+from forewarn.cli.control_commands import connect, connected
+from forewarn.cli.output import json_option, print_json, print_list, print_result, wide_option
 from forewarn.cli.root import ControlCommandGroup
-from forewarn.cli.times import period_option, relative
+from forewarn.cli.times import clock, period_option, relative
 
 if TYPE_CHECKING:
     from forewarn.control.bodies import NewToken, TokenView
+    from forewarn.control.client import ControlClient
 
 
 @click.group(cls=ControlCommandGroup)
@@ -58,55 +60,48 @@ def _print_new(made: "NewToken", *, as_json: bool) -> None:
     click.echo(made.token)
     until = f", expires {relative(made.expires_at, datetime.now(UTC))}" if made.expires_at else ""
     click.echo(f"token {made.name}: {made.role}{until}; it is shown only this once", err=True)
+    if made.previous_until:
+        click.echo(f"the old secret is valid until {clock(made.previous_until, datetime.now(UTC))}", err=True)
 
 
 @token.command("list")
 @wide_option
-@json_option
-@click.pass_context
-def list_tokens(context: click.Context, as_json: bool) -> None:
+@connected
+def list_tokens(client: "ControlClient", as_json: bool) -> None:
     """List the tokens that were not revoked."""
-    with connect(context) as client:
-        tokens = client.tokens()
-        if as_json:
-            print_json_list(tokens)
-        else:
-            headers = ("TOKEN", "NAME", "ROLE", "GROUPS", "CREATED", "EXPIRES")
-            empty = "no tokens yet; create one with 'forewarn token create NAME'"
-            print_table(headers, _rows(tokens), empty, drop=("CREATED", "EXPIRES", "GROUPS", "ROLE"))
+    headers = ("TOKEN", "NAME", "ROLE", "GROUPS", "CREATED", "EXPIRES")
+    empty = "no tokens yet; create one with 'forewarn token create NAME'"
+    row = partial(_row, datetime.now(UTC))
+    print_list(client.tokens(), headers, row, empty, as_json=as_json, drop=("CREATED", "EXPIRES", "GROUPS", "ROLE"))
 
 
-def _rows(tokens: "Iterator[TokenView]") -> Iterator[tuple[str, ...]]:
-    now = datetime.now(UTC)
-    for each in tokens:
-        expires = relative(each.expires_at, now) if each.expires_at else "-"
-        groups = ", ".join(f"{name} (removed)" if name in each.missing_groups else name for name in each.groups)
-        yield each.id, each.name, each.role, groups or "-", relative(each.created_at, now), expires
+def _row(now: datetime, each: "TokenView") -> tuple[str, ...]:
+    expires = relative(each.expires_at, now) if each.expires_at else "-"
+    groups = ", ".join(f"{name} (removed)" if name in each.missing_groups else name for name in each.groups)
+    return each.id, each.name, each.role, groups or "-", relative(each.created_at, now), expires
 
 
 @token.command
 @click.argument("token", metavar="NAME|ID")
-@json_option
-@click.pass_context
-def rotate(context: click.Context, token: str, as_json: bool) -> None:
+@click.option(
+    "--overlap", metavar="DURATION", callback=period_option, help="How long the old secret stays valid, such as 1h."
+)
+@connected
+def rotate(client: "ControlClient", token: str, overlap: int | None, as_json: bool) -> None:
     """Give a token a new secret; its id, name and role stay.
 
-    Its groups and duration stay, too; the old secret is not accepted any more.
+    Its groups and duration stay, too. The old secret is not accepted any more, or with --overlap after that time; a
+    secret that was rotated away before it is not accepted in any case.
     """
-    with connect(context) as client:
-        made = client.rotate_token(token)
-    _print_new(made, as_json=as_json)
+    _print_new(client.rotate_token(token, overlap=overlap), as_json=as_json)
 
 
 @token.command
 @click.argument("token", metavar="NAME|ID")
-@json_option
-@click.pass_context
-def revoke(context: click.Context, token: str, as_json: bool) -> None:
+@yes_option
+@connected
+def revoke(client: "ControlClient", token: str, as_json: bool) -> None:
     """Revoke a token at once."""
-    with connect(context) as client:
-        client.revoke_token(token)
-    if as_json:
-        print_json({"revoked": token})
-    else:
-        click.echo(f"token {token} revoked")
+    confirm(f"revoke token {token}")
+    client.revoke_token(token)
+    print_result({"revoked": token}, f"token {token} revoked", as_json=as_json)

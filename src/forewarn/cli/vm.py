@@ -1,23 +1,59 @@
 """``forewarn vm``: manage VMs and run operations on them."""
 
-from collections.abc import Iterator
-from datetime import datetime
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar, Unpack
 
 import click
 
-from forewarn.cli.control_commands import announcing_options, canceled, connect, print_announcement, print_events
+from forewarn.cli.bulk import operate_vms
+from forewarn.cli.confirmation import confirm, yes_option
+from forewarn.cli.control_commands import (
+    announcing_options,
+    canceled,
+    connect,
+    connected,
+    print_announcement,
+    print_events,
+)
+from forewarn.cli.dry_run import dry_run_option
 from forewarn.cli.flags import flag_of
-from forewarn.cli.output import json_option, print_fields, print_json, print_json_list, print_table, wide_option
+from forewarn.cli.output import (
+    json_option,
+    print_fields,
+    print_json,
+    print_list,
+    print_result,
+    wide_option,
+)
 from forewarn.cli.root import ControlCommandGroup
+from forewarn.cli.selection import (
+    VmSelection,
+    format_labels,
+    label_options,
+    named_options,
+    read_label_changes,
+    read_pair,
+    selection_of,
+    show_labels_option,
+    single_name,
+    vm_filters,
+    vm_selector_body,
+    vm_selector_options,
+    vm_target_options,
+    with_labels,
+)
+from forewarn.cli.watching import watch, watch_option
 from forewarn.core.addresses import MARKS
-from forewarn.core.commands import VmOperation
-from forewarn.core.event_types import ANNOUNCEMENTS
+from forewarn.core.commands import AnnouncementTerms, VmOperation
+from forewarn.core.event_types import ANNOUNCEMENTS, EVENT_TYPES
 from forewarn.core.model import Operation, OperationScope
 from forewarn.core.terms import DOMAINS
 
 if TYPE_CHECKING:
+    from forewarn.control.client import ControlClient
     from forewarn.control.views import VmDetail, VmView
+
+_Command = TypeVar("_Command", bound=Callable[..., object])
 
 
 @click.group(cls=ControlCommandGroup)
@@ -26,48 +62,43 @@ def vm() -> None:
 
 
 @vm.command("list")
+@vm_selector_options
+@show_labels_option
+@watch_option
 @wide_option
-@json_option
-@click.pass_context
-def list_vms(context: click.Context, as_json: bool) -> None:
-    """List all VMs."""
-    with connect(context) as client:
-        vms = client.vms()
-        if as_json:
-            print_json_list(vms)
-        else:
-            headers = ("VM", "GROUP", "HOST", "UD", "FD", "ADDRESS", "STATE", "EVENTS")
-            empty = "no VMs yet; declare some with 'forewarn fleet apply FILE'"
-            print_table(headers, _rows(vms), empty, drop=("FD", "UD", "ADDRESS", "HOST", "GROUP", "EVENTS"))
+@connected
+def list_vms(
+    client: "ControlClient", show_labels: bool, is_watching: bool, as_json: bool, **selected: Unpack[VmSelection]
+) -> None:
+    """List all VMs, or those that match.
+
+    Names, globs such as 'web-*' and options must all match.
+    """
+    headers = ("VM", "GROUP", "HOST", "UD", "FD", "ADDRESS", "STATE", "EVENTS")
+    empty = "no VMs yet; declare some with 'forewarn fleet apply FILE'"
+    drop = ("FD", "UD", "ADDRESS", "HOST", "GROUP", "EVENTS")
+    filters = vm_filters(**selected)
+    empty = "no VM matches" if filters else empty
+    columns = with_labels(headers, _row, show_labels)
+    watch(
+        lambda: print_list(client.vms(**filters), *columns, empty, as_json=as_json, drop=drop),
+        is_watching=is_watching,
+    )
 
 
-def _rows(vms: "Iterator[VmView]") -> Iterator[tuple[str, ...]]:
-    for each in vms:
-        yield (
-            each.name,
-            each.group,
-            each.host or "-",
-            str(each.update_domain),
-            str(each.fault_domain),
-            each.address or "-",
-            _state(each),
-            str(each.events or "-"),
-        )
-
-
-def _state(each: "VmView") -> str:
-    return "deallocated" if each.deallocated else "running"
+def _row(each: "VmView") -> tuple[str, ...]:
+    domains = str(each.update_domain), str(each.fault_domain)
+    events = str(each.events or "-")
+    return each.name, each.group, each.host or "-", *domains, each.address or "-", each.state, events
 
 
 @vm.command
 @click.argument("name")
 @wide_option
-@json_option
-@click.pass_context
-def show(context: click.Context, name: str, as_json: bool) -> None:
+@connected
+def show(client: "ControlClient", name: str, as_json: bool) -> None:
     """Show a VM and what is coming to it."""
-    with connect(context) as client:
-        _print_detail(client.vm(name), as_json=as_json)
+    _print_detail(client.vm(name), as_json=as_json)
 
 
 def _print_detail(detail: "VmDetail", *, as_json: bool) -> None:
@@ -89,7 +120,8 @@ def _print_detail(detail: "VmDetail", *, as_json: bool) -> None:
             "fault domain": str(detail.fault_domain),
             "zone": detail.zone,
             "address": detail.address,
-            "state": _state(detail) + (", spot" if detail.spot else ""),
+            "state": detail.state + (", spot" if detail.spot else ""),
+            "labels": format_labels(detail.labels),
             "power": detail.power,
             "held": detail.held,
             **{key.replace("_", " "): str(value or "") for key, value in interface.items()},
@@ -102,43 +134,67 @@ def _print_detail(detail: "VmDetail", *, as_json: bool) -> None:
         print_events(detail.upcoming, "", as_json=False)
 
 
+def _key_options(command: _Command) -> _Command:
+    """Add an option for each key of a VM that can be changed."""
+    for option in reversed(_KEY_OPTIONS):
+        command = option(command)
+    return command
+
+
+_KEY_OPTIONS = (
+    click.option("--address", metavar="IP", help="The address it asks from."),
+    click.option(
+        "--update-domain",
+        type=click.IntRange(0, DOMAINS[-1]),
+        metavar="N",
+        help="VMs of its group with the same number are impacted together.",
+    ),
+    click.option(
+        "--fault-domain",
+        type=click.IntRange(0, DOMAINS[-1]),
+        metavar="N",
+        help="VMs of its group with the same number share hardware.",
+    ),
+    click.option("--zone", metavar="TEXT", help="Its availability zone."),
+    click.option("--spot/--no-spot", default=None, help="Whether it may be evicted."),
+    click.option("--tap", metavar="NAME", help="The tap device on its host that its packets come from."),
+    click.option("--mark", type=click.IntRange(1, MARKS[-1]), metavar="N", help="The mark of its packets."),
+    click.option(
+        "--mac-address", metavar="MAC", help="Its MAC address; with --tap, packets from any other are dropped."
+    ),
+    click.option(
+        "--subnet", metavar="CIDR", help="Its subnet. It reads this and all options below in its instance metadata."
+    ),
+    click.option("--public-ip-address", metavar="IP", help="Its public address."),
+    click.option("--ipv6-address", metavar="IP", help="Its IPv6 address."),
+    click.option("--vm-id", metavar="TEXT", help="Its id. [default: made from its name]"),
+    click.option("--vm-size", metavar="TEXT", help="Its size, such as Standard_D2s_v5."),
+    click.option("--os-type", metavar="TEXT", help="Its system. [default: Linux]"),
+    click.option("--location", metavar="TEXT", help="Its region, such as westeurope."),
+    click.option("--resource-group-name", metavar="TEXT", help="Its resource group."),
+    click.option("--subscription-id", metavar="TEXT", help="Its subscription."),
+    click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag; may be given again."),
+)
+
+
 @vm.command
 @click.argument("name")
 @click.option("--group", metavar="NAME", help="The group it joins. [default: a group of its own]")
 @click.option("--host", metavar="NAME", help="The host it runs on.")
-@click.option("--address", metavar="IP", help="The address it asks from.")
-@click.option(
-    "--update-domain",
-    type=click.IntRange(0, DOMAINS[-1]),
-    metavar="N",
-    help="VMs of its group with the same number are impacted together.",
-)
-@click.option(
-    "--fault-domain",
-    type=click.IntRange(0, DOMAINS[-1]),
-    metavar="N",
-    help="VMs of its group with the same number share hardware.",
-)
-@click.option("--zone", metavar="TEXT", help="Its availability zone.")
-@click.option("--spot", is_flag=True, default=None, help="It may be evicted.")
-@click.option("--tap", metavar="NAME", help="The tap device on its host that its packets come from.")
-@click.option("--mark", type=click.IntRange(1, MARKS[-1]), metavar="N", help="The mark of its packets.")
-@click.option("--mac-address", metavar="MAC", help="Its MAC address; with --tap, packets from any other are dropped.")
-@click.option(
-    "--subnet", metavar="CIDR", help="Its subnet. It reads this and all options below in its instance metadata."
-)
-@click.option("--public-ip-address", metavar="IP", help="Its public address.")
-@click.option("--ipv6-address", metavar="IP", help="Its IPv6 address.")
-@click.option("--vm-id", metavar="TEXT", help="Its id. [default: made from its name]")
-@click.option("--vm-size", metavar="TEXT", help="Its size, such as Standard_D2s_v5.")
-@click.option("--os-type", metavar="TEXT", help="Its system. [default: Linux]")
-@click.option("--location", metavar="TEXT", help="Its region, such as westeurope.")
-@click.option("--resource-group-name", metavar="TEXT", help="Its resource group.")
-@click.option("--subscription-id", metavar="TEXT", help="Its subscription.")
-@click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A tag; may be given again.")
+@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label; may be given again.")
+@_key_options
+@dry_run_option
 @json_option
 @click.pass_context
-def add(context: click.Context, /, name: str, as_json: bool, tags: tuple[str, ...], **given: object) -> None:
+def add(
+    context: click.Context,
+    /,
+    name: str,
+    as_json: bool,
+    labels: tuple[str, ...],
+    tags: tuple[str, ...],
+    **given: object,
+) -> None:
     """Add a VM to the fleet."""
     from forewarn.core.errors import Refused
     from forewarn.core.model import GroupKind, GroupTerms
@@ -146,8 +202,11 @@ def add(context: click.Context, /, name: str, as_json: bool, tags: tuple[str, ..
     from forewarn.fleetfile.tables import InvalidTable, read_vm
 
     table = {"name": name} | {key: value for key, value in given.items() if value is not None}
+    for key, pairs in (("tags", tags), ("labels", labels)):
+        if pairs:
+            table[key] = dict(read_pair(f"--{key[:-1]}", pair) for pair in pairs)
     try:
-        wished = read_vm(table | ({"tags": dict(_pair(tag) for tag in tags)} if tags else {}))
+        wished = read_vm(table)
     except InvalidTable as wrong:
         flags = {each.name: flag_of(each) for each in context.command.params if isinstance(each, click.Option)}
         said = str(wrong).replace(wrong.key, flags.get(wrong.key, wrong.key), 1).replace("a text in quotes", "a text")
@@ -161,138 +220,203 @@ def add(context: click.Context, /, name: str, as_json: bool, tags: tuple[str, ..
             groups = (GroupTerms(name, GroupKind.STANDALONE),) if is_alone else ()
             client.change_fleet(FleetDiff(groups=groups, vms=(wished,)), seen=declared.changes)
         detail = client.vm(name)
-    if as_json:
-        print_json(detail)
-    else:
-        click.echo(f"{name} was added to group {detail.group}")
+    print_result(detail, f"{name} was added to group {detail.group}", as_json=as_json)
 
 
-def _pair(tag: str) -> tuple[str, str]:
-    key, equals, value = tag.partition("=")
-    if not key or not equals:
-        raise click.UsageError(f"--tag {tag!r} is not of the form KEY=VALUE")
-    return key, value
+@vm.command("set")
+@named_options
+@click.option("--group", metavar="NAME", help="The group it joins.")
+@label_options
+@_key_options
+@click.option("--cancel-events", is_flag=True, help="Cancel its Scheduled events if it leaves its group or domain.")
+@dry_run_option
+@json_option
+@click.pass_context
+def set_vm(
+    context: click.Context,
+    /,
+    names: tuple[str, ...],
+    selector: str | None,
+    all_: bool,
+    as_json: bool,
+    labels: tuple[str, ...],
+    unlabel: tuple[str, ...],
+    tags: tuple[str, ...],
+    cancel_events: bool,
+    **given: object,
+) -> None:
+    """Change labels and other keys of VMs; what is not given stays.
+
+    A later fleet file changes only the keys, and the labels, that change in it. 'forewarn vm move' changes the host.
+    """
+    import msgspec
+
+    from forewarn.control.bodies import VmBulkBody, VmSetBody
+
+    changed = {key: value for key, value in given.items() if value is not None}
+    if labels or unlabel:
+        changed["labels"] = read_label_changes(labels, unlabel)
+    if tags:
+        changed["tags"] = dict(read_pair("--tag", tag) for tag in tags)
+    if not changed:
+        raise click.UsageError("nothing is to be changed; give --label KEY=VALUE or another option", context)
+    body = msgspec.structs.replace(VmSetBody(cancel_events=cancel_events), **changed)
+    with connect(context) as client:
+        if name := single_name(names, selector=selector, all_=all_):
+            client.set_vm(name, body)
+            _print_detail(client.vm(name), as_json=as_json)
+        else:
+            select = vm_selector_body(**selection_of(names, selector), all_=all_)
+            operate_vms(client, VmBulkBody(select=select, operation="set", set=body), as_json=as_json)
 
 
 @vm.command
-@click.argument("name")
-@click.option("--cancel-events", is_flag=True, help="Cancel its Scheduled events, instead of refusing.")
-@json_option
-@click.pass_context
-def remove(context: click.Context, name: str, cancel_events: bool, as_json: bool) -> None:
-    """Take a VM out of the fleet.
+@vm_target_options
+@click.option("--cancel-events", is_flag=True, help="Cancel their Scheduled events, instead of refusing.")
+@dry_run_option
+@yes_option
+@connected
+def remove(
+    client: "ControlClient", cancel_events: bool, all_: bool, as_json: bool, **selected: Unpack[VmSelection]
+) -> None:
+    """Take VMs out of the fleet.
 
-    It leaves the fleet at once; the machine itself is not touched.
+    They leave the fleet at once; the machines themselves are not touched.
     """
+    from forewarn.control.bodies import VmBulkBody
     from forewarn.fleetfile.diff import FleetDiff
 
-    with connect(context) as client:
-        told = client.change_fleet(FleetDiff(removed_vms=(name,)), cancel_events=cancel_events)
-    if as_json:
-        print_json({"removed": name, "canceled": told.canceled})
-    else:
-        click.echo(f"{name} was removed{canceled(told.canceled)}")
+    if not (name := single_name(**selected, all_=all_)):
+        body = VmBulkBody(
+            select=vm_selector_body(**selected, all_=all_), operation="remove", cancel_events=cancel_events
+        )
+        operate_vms(client, body, as_json=as_json, is_final=True)
+        return
+    confirm(f"remove {name}")
+    told = client.change_fleet(FleetDiff(removed_vms=(name,)), cancel_events=cancel_events)
+    result = {"removed": name, "canceled": told.canceled}
+    print_result(result, f"{name} was removed{canceled(told.canceled)}", as_json=as_json)
 
 
 @vm.command
-@click.argument("name")
-@json_option
-@click.pass_context
-def start(context: click.Context, name: str, as_json: bool) -> None:
-    """Start a deallocated VM.
+@vm_target_options
+@dry_run_option
+@connected
+def start(client: "ControlClient", all_: bool, as_json: bool, **selected: Unpack[VmSelection]) -> None:
+    """Start deallocated VMs.
 
-    A driver that can start VMs starts its machine; 'forewarn vm show NAME' tells whether it could.
+    A driver that can start VMs starts their machines; 'forewarn vm show NAME' tells whether it could.
     """
-    from forewarn.control.bodies import VmOperationBody
+    from forewarn.control.bodies import VmBulkBody, VmOperationBody
 
-    with connect(context) as client:
-        client.operate_vm(name, VmOperationBody(operation="start"))
-        detail = client.vm(name)
-    if as_json:
-        print_json(detail)
-    else:
-        click.echo(f"{detail.power}; see 'forewarn vm show {name}'" if detail.power else f"{name} is running")
+    if not (name := single_name(**selected, all_=all_)):
+        select = vm_selector_body(**selected, all_=all_)
+        operate_vms(client, VmBulkBody(select=select, operation="start"), as_json=as_json)
+        return
+    client.operate_vm(name, VmOperationBody(operation="start"))
+    detail = client.vm(name)
+    state = f"{detail.power}; see 'forewarn vm show {name}'" if detail.power else f"{name} is running"
+    print_result(detail, state, as_json=as_json)
 
 
 @vm.command
-@click.argument("name")
-@json_option
-@click.pass_context
-def deallocate(context: click.Context, name: str, as_json: bool) -> None:
-    """Deallocate a VM at once.
+@vm_target_options
+@dry_run_option
+@connected
+def deallocate(client: "ControlClient", all_: bool, as_json: bool, **selected: Unpack[VmSelection]) -> None:
+    """Deallocate VMs at once.
 
-    Nothing is announced, and its Scheduled events are canceled. A driver that can stop VMs stops its machine;
+    Nothing is announced, and their Scheduled events are canceled. A driver that can stop VMs stops their machines;
     'forewarn vm show NAME' tells whether it could.
     """
-    from forewarn.control.bodies import VmOperationBody
+    from forewarn.control.bodies import VmBulkBody, VmOperationBody
 
-    with connect(context) as client:
-        told = client.operate_vm(name, VmOperationBody(operation="deallocate"))
-        detail = client.vm(name)
-    if as_json:
-        print_json(detail)
-    else:
-        click.echo(f"{name} is deallocated{canceled(told.canceled)}; start it with 'forewarn vm start {name}'")
-        if detail.power:
-            click.echo(f"{detail.power}; see 'forewarn vm show {name}'")
+    if not (name := single_name(**selected, all_=all_)):
+        select = vm_selector_body(**selected, all_=all_)
+        operate_vms(client, VmBulkBody(select=select, operation="deallocate"), as_json=as_json)
+        return
+    told = client.operate_vm(name, VmOperationBody(operation="deallocate"))
+    detail = client.vm(name)
+    state = f"{name} is deallocated{canceled(told.canceled)}; start it with 'forewarn vm start {name}'"
+    power = f"\n{detail.power}; see 'forewarn vm show {name}'" if detail.power else ""
+    print_result(detail, state + power, as_json=as_json)
 
 
 @vm.command
-@click.argument("name")
+@named_options
 @click.argument("host")
 @click.option("--record", is_flag=True, help="Only record the new host: the machine was moved by hand.")
 @announcing_options
-@json_option
-@click.pass_context
+@dry_run_option
+@connected
 def move(
-    context: click.Context,
-    name: str,
+    client: "ControlClient",
+    names: tuple[str, ...],
+    selector: str | None,
+    all_: bool,
     host: str,
     record: bool,
-    not_before: datetime | None,
-    duration: int | None,
-    description: str | None,
     as_json: bool,
+    **terms: Unpack[AnnouncementTerms],
 ) -> None:
-    """Move a VM to a host, after notice to its group.
+    """Move VMs to a host, after notice to their group.
 
-    The VM keeps running if the driver can move it live. With a driver that cannot move a VM to a given host, only the
+    A VM keeps running if the driver can move it live. With a driver that cannot move a VM to a given host, only the
     new host is recorded.
     """
-    from forewarn.control.bodies import MoveBody
+    from forewarn.control.bodies import MoveBody, VmBulkBody
 
-    body = MoveBody(host=host, record=record, not_before=not_before, duration=duration, description=description)
-    with connect(context) as client:
-        answer = client.move_vm(name, body)
-        detail = None if answer.announcements else client.vm(name)
-    if detail is None:
+    if not (name := single_name(names, selector=selector, all_=all_)):
+        if record:
+            raise click.UsageError("--record is for one VM at a time")
+        select = vm_selector_body(**selection_of(names, selector), all_=all_)
+        operate_vms(client, VmBulkBody(select=select, operation="move", to=host, **terms), as_json=as_json)
+        return
+    answer = client.move_vm(name, MoveBody(host=host, record=record, **terms))
+    if answer.announcements:
         print_announcement(answer.announcements[0], as_json=as_json)
-    elif as_json:
-        print_json(detail)
     else:
-        click.echo(f"{name} is on host {detail.host}")
+        detail = client.vm(name)
+        print_result(detail, f"{name} is on host {detail.host}", as_json=as_json)
 
 
 def _add_operation(operation: VmOperation) -> None:
-    @vm.command(operation, help=ANNOUNCEMENTS[Operation.of(OperationScope.VM, operation)].summary)
-    @click.argument("name")
-    @announcing_options
-    @json_option
-    @click.pass_context
-    def operate(
-        context: click.Context,
-        name: str,
-        not_before: datetime | None,
-        duration: int | None,
-        description: str | None,
-        as_json: bool,
-    ) -> None:
-        from forewarn.control.bodies import VmOperationBody
+    traits = ANNOUNCEMENTS[Operation.of(OperationScope.VM, operation)]
+    is_final = EVENT_TYPES[traits.type].ends_vm
 
-        body = VmOperationBody(operation=operation, not_before=not_before, duration=duration, description=description)
-        with connect(context) as client:
-            answer = client.operate_vm(name, body)
+    @vm.command(operation, help=traits.summary)
+    @vm_target_options
+    @announcing_options
+    @dry_run_option
+    @(yes_option if is_final else _unchanged)
+    @connected
+    def operate(
+        client: "ControlClient",
+        names: tuple[str, ...],
+        group: str | None,
+        host: str | None,
+        state: str | None,
+        spot: bool | None,
+        label: str | None,
+        all_: bool,
+        as_json: bool,
+        **terms: Unpack[AnnouncementTerms],
+    ) -> None:
+        from forewarn.control.bodies import VmBulkBody, VmOperationBody
+
+        selected = VmSelection(names=names, group=group, host=host, state=state, spot=spot, label=label)
+        if not (name := single_name(**selected, all_=all_)):
+            body = VmBulkBody(select=vm_selector_body(**selected, all_=all_), operation=operation, **terms)
+            operate_vms(client, body, as_json=as_json, is_final=is_final)
+            return
+        if is_final:
+            confirm(f"{operation} {name}")
+        answer = client.operate_vm(name, VmOperationBody(operation=operation, **terms))
         print_announcement(answer.announcements[0], as_json=as_json)
+
+
+def _unchanged(command: _Command) -> _Command:
+    return command
 
 
 for _operation in VmOperation:

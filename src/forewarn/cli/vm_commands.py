@@ -54,23 +54,23 @@ def open_client(url: str | None, api_version: str | None) -> "Client":
     return Client(url, api_version=api_version, unreachable_patience=timedelta(0))
 
 
-def first_document(client: "Client") -> "Document":
+def first_document(client: "Client", slow: float = SLOW) -> "Document":
     """Return the first document; print a notice at a terminal if it takes long."""
-    document = _first_document(client)
+    document = _first_document(client, slow)
     for event in document.unreadable:
         named = f"event {printable(event.id.upper())}" if event.id else "an event without id"
         click.echo(f"note: {named} cannot be read and is not shown: {printable(event.reason)}", err=True)
     return document
 
 
-def _first_document(client: "Client") -> "Document":
+def _first_document(client: "Client", slow: float) -> "Document":
     if not is_watched(sys.stderr):
         return client.document()
     from threading import Timer
 
     # Azure: the first answer may take two minutes.
     timer = Timer(
-        SLOW, click.echo, ("waiting for the service; its first answer may take two minutes",), {"err": True}
+        slow, click.echo, ("waiting for the service; its first answer may take two minutes",), {"err": True}
     )
     timer.daemon = True
     timer.start()
@@ -188,7 +188,7 @@ def rows(events: tuple["ScheduledEvent", ...], name: str, now: datetime) -> Iter
 def details(event: "ScheduledEvent") -> str:
     """Return source, duration and description of an event, as far as they are known."""
     source = azure_words(event)[2]
-    by = f"by the {source.lower()}" if source else "by somebody"
+    by = f"by the {source.lower()}" if source else "by an unknown source"
     takes = {-1: "", 0: ", without interruption"}.get(event.duration, f", for {span(event.duration)}")
     return f"{by}{takes}: {printable(event.description)}" if event.description else f"{by}{takes}"
 

@@ -46,7 +46,7 @@ def whoami(url: str | None, api_version: str | None, as_json: bool) -> None:
             "service": client.url,
             "found by": client.found_by,
             "api-version": client.api_version,
-            "changes": "told at once (long poll)" if told["long_poll"] else "seen by asking once a second",
+            "changes": "reported at once (long poll)" if told["long_poll"] else "found by polling once a second",
             "events": f"{len(document.events)} (incarnation {document.incarnation})",
             "neighbours": printable(", ".join(neighbours)),
         }

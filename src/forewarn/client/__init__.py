@@ -1,1 +1,1 @@
-"""What asks an endpoint for events: Forewarn's, Azure's, or an emulator's."""
+"""Client library: reads and approves events of Forewarn, Azure or an emulator."""

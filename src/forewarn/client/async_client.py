@@ -1,4 +1,4 @@
-"""The client for programs that run on asyncio. Every rule is the conversation's; here only bytes are moved."""
+"""The asyncio client. The rules are in ``session.py``; this module only sends and receives."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ _Result = TypeVar("_Result")
 
 
 class AsyncClient(SessionState):
-    """Asks a Scheduled Events service as ``Client`` does, on the event loop. Tasks of one loop may share a client."""
+    """The same as ``Client``, on an event loop. Tasks of one loop may share a client."""
 
     def __init__(
         self,
@@ -47,43 +47,43 @@ class AsyncClient(SessionState):
         await self.aclose()
 
     async def url(self) -> str:
-        """Return the address of the document, without the api-version; it is looked for when first needed."""
+        """Return the URL of the document, without the api-version; the service is discovered at the first call."""
         return (await self._run(self.session.find(), self._connection)).endpoint.url
 
     async def document(self) -> Document:
-        """Return all events that this VM is shown."""
+        """Return all events that this VM can see."""
         return await self._run(self.session.document(), self._connection)
 
     async def ask(self) -> bytes:
-        """Return the document as it is sent, asking once: whatever is in the way is raised without patience."""
+        """Return the document unchanged, with one request: any problem is raised without a retry."""
         return (await self._run(self.session.ask(), self._connection)).body
 
     async def approve(self, *events: ScheduledEvent | str) -> None:
-        """Say that events may start now, for all their resources; UnknownEvent when one is gone."""
+        """Approve events, for all their resources; raise UnknownEvent if one no longer exists."""
         await self._run(self.session.approve(events), self._connection)
 
     async def wait_for_start(
         self, *events: ScheduledEvent | str, within: timedelta = timedelta(minutes=1)
     ) -> "dict[str, Effect]":
-        """Wait until approved events have started or are gone, at most ``within``; return the effects, by id."""
-        from forewarn.client.effects import wait_for_effects  # noqa: PLC0415 - few wait
+        """Wait until approved events have started or ended, at most ``within``; return the effects by id."""
+        from forewarn.client.effects import wait_for_effects  # noqa: PLC0415 - rarely used
 
         return await self._run(wait_for_effects(self.session, events, within), self._connection)
 
     async def postpone(self, event: ScheduledEvent | str, by: timedelta, reason: str = "") -> None:
-        """Ask for more time; NotPostponed where the service gives none, as Azure never does."""
+        """Postpone an event; raise NotPostponed if the service does not allow it. Azure never does."""
         await self._run(self.session.postpone(event, by, reason), self._connection)
 
     async def own_name(self) -> str:
-        """Return the name by which events call this VM."""
+        """Return the name of this VM in events."""
         return await self._run(self.session.own_name(), self._connection)
 
     async def does_hold(self) -> bool:
-        """Tell whether the service holds a question back until there is news; asking takes a second."""
+        """Return whether the service supports long polling; the check takes a second."""
         return await self._run(self.session.does_hold(), self._connection)
 
     async def documents(self) -> AsyncGenerator[Document, None]:
-        """Yield the present document, then each that differs, until the client is closed; trouble is waited out."""
+        """Yield the current document, then each changed one, until the client is closed; problems are retried."""
         following = DocumentFollower(self.session)
         wire = self._open()
         try:
@@ -96,7 +96,7 @@ class AsyncClient(SessionState):
             self._connections.pop(wire, None)
 
     async def watch(self) -> AsyncGenerator[Change, None]:
-        """Yield what becomes of events, beginning with those that are there, until the client is closed."""
+        """Yield changes of events, the current events first, until the client is closed."""
         before: Document | None = None
         async for document in self.documents():
             for change in changes(before, document):
@@ -104,7 +104,7 @@ class AsyncClient(SessionState):
             before = document
 
     async def aclose(self) -> None:
-        """Let go of all connections; whoever waits in another task waits no longer."""
+        """Close all connections; calls that wait in other tasks end."""
         self._check_loop()
         self._closing.set()
         for wire in tuple(self._connections):

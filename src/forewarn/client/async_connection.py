@@ -1,18 +1,18 @@
-"""The asyncio client's connection, as ``connection`` has it for threads."""
+"""The connection of the asyncio client; ``connection.py`` has the blocking one."""
 
 import asyncio
 from math import inf
 
 from forewarn.client.connection import reason_of, timed_out
 from forewarn.client.endpoint_url import EndpointUrl
-from forewarn.client.steps import CONNECT, REST, NoResponse, SendRequest
+from forewarn.client.steps import CONNECT, NoResponse, SendRequest
 from forewarn.http.codec import HttpCodec, HttpResponse, MalformedResponse
 
 _CHUNK = 65_536
 
 
 class AsyncConnection:
-    """A connection to wherever the last request went, as ``BlockingConnection`` is one for threads."""
+    """A connection to the address of the last request; ``BlockingConnection`` is the blocking one."""
 
     def __init__(self) -> None:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -28,7 +28,7 @@ class AsyncConnection:
         return reply
 
     def end(self) -> None:
-        """Close, and open no more; a request that waits in another task ends."""
+        """Close for good; a request that waits in another task ends."""
         self._is_ended = True
         self.close()
 
@@ -55,7 +55,7 @@ class AsyncConnection:
             self.close()
             return NoResponse(f"broke the connection ({reason_of(error)})")
         except asyncio.CancelledError:
-            # Half an answer may still come; the next request must not take it for its own.
+            # The rest of the response may still arrive; the next request must not read it.
             self.close()
             raise
         if not self._codec.is_open or isinstance(answer, NoResponse):
@@ -91,7 +91,7 @@ class AsyncConnection:
         while True:
             data = await reader.read(_CHUNK)
             if not codec.has_received:
-                limit.reschedule(min(limit.when() or inf, asyncio.get_running_loop().time() + REST))
+                limit.reschedule(min(limit.when() or inf, asyncio.get_running_loop().time() + request.rest))
             answer = codec.feed(data)
             if answer is not None:
                 return answer

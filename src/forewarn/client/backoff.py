@@ -1,16 +1,16 @@
-"""How long to wait before asking again: growing pauses, none of them the same for two VMs."""
+"""Backoff between requests: growing pauses with jitter, so that VMs do not retry together."""
 
 _FIRST, _LONGEST = 1.0, 15.0
-"""Seconds. A Preempt leaves thirty, so nobody sleeps longer than half of that unless he is told to."""
+"""Seconds. The notice of a Preempt is 30 s, so pauses are at most half of it unless the service asks for more."""
 _JITTER = 0.2
 
 
 def add_jitter(seconds: float, chance: float) -> float:
-    """Return about so many seconds, a fifth more or less."""
+    """Return the seconds with up to 20 % of jitter."""
     return seconds * (1 - _JITTER + 2 * _JITTER * chance)
 
 
-def backoff_seconds(attempt: int, wish: float, chance: float) -> float:
-    """Return how long to wait after so many failures in a row, and no shorter than the service wishes."""
+def backoff_seconds(attempt: int, least: float, chance: float) -> float:
+    """Return the pause after this many consecutive failures; at least what the service asked for."""
     growing = min(_FIRST * 2.0 ** min(attempt, 10), _LONGEST)
-    return max(wish * (1 + _JITTER * chance), add_jitter(growing, chance))
+    return max(least * (1 + _JITTER * chance), add_jitter(growing, chance))

@@ -1,4 +1,4 @@
-"""What became of events between two documents. Pure."""
+"""Changes of events between two documents. Pure."""
 
 from enum import StrEnum
 
@@ -9,52 +9,52 @@ from forewarn.wire.document import Document, ScheduledEvent
 
 
 class ChangeKind(StrEnum):
-    """What happened to an event."""
+    """A change of an event."""
 
     NEW = "new"
-    """It was not there before; it may have started already."""
+    """The event is new; it may have started already."""
     CHANGED = "changed"
     STARTED = "started"
-    """It may impact its VMs at any moment from now on."""
+    """The event has started: its impact may come at any moment."""
     GONE = "gone"
-    """It impacts nobody any more."""
+    """The event is gone: it has no impact any more."""
 
 
 class Ending(StrEnum):
-    """Why an event is gone. No service says so: it is told from what was seen."""
+    """Why an event is gone. The document does not say so: it is inferred from the documents before."""
 
     COMPLETED = "completed"
-    """It was seen started."""
+    """The event had been seen as Started."""
     CANCELED = "canceled"
-    """It cannot have started since it was last seen."""
+    """The event cannot have started since the last document."""
     UNKNOWN = "unknown"
-    """It may have started and ended while nobody looked."""
+    """The event may have started and ended between two requests."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One event's step from one document to the next."""
+    """The change of one event from one document to the next."""
 
     kind: ChangeKind
     event: ScheduledEvent
-    """As it is now; as it was last seen when it is gone."""
+    """The current event; the last one seen if it is gone."""
     before: ScheduledEvent | None = None
     ending: Ending | None = None
-    """Of what is gone."""
+    """Set for events that are gone."""
 
 
 def changes(before: Document | None, after: Document) -> tuple[Change, ...]:
-    """Return one change for each event that differs: first what is gone, then the others as the document has them."""
+    """Return one change per event that differs: events that are gone first, then in document order."""
     known = {event.id: event for event in before.events} if before else {}
     there = {event.id: event for event in after.events}
     others = [_change(known.get(event.id), event) for event in there.values() if known.get(event.id) != event]
     gone = [event for event in known.values() if event.id not in there]
     rise = after.incarnation - before.incarnation if before else 0
-    # Each of these differences raises the incarnation by one. An event that started unseen and then ended would have
-    # raised it once more; so would one that came and went unseen, and then nothing is certain.
-    # What cannot be read may have changed in any way.
+    # Each of these differences raises the incarnation by one. An event that started and ended between the documents
+    # would have raised it once more; so would an event that came and went, and then nothing is certain.
+    # Events that cannot be read may have changed in any way.
     all_was_read = not after.unreadable and not (before and before.unreadable)
-    nobody_started = all_was_read and 1 <= rise <= len(gone) + len(others)
-    return (*(Change(ChangeKind.GONE, event, event, _ending(event, nobody_started)) for event in gone), *others)
+    none_started = all_was_read and 1 <= rise <= len(gone) + len(others)
+    return (*(Change(ChangeKind.GONE, event, event, _ending(event, none_started)) for event in gone), *others)
 
 
 def _change(before: ScheduledEvent | None, event: ScheduledEvent) -> Change:
@@ -64,7 +64,7 @@ def _change(before: ScheduledEvent | None, event: ScheduledEvent) -> Change:
     return Change(ChangeKind.STARTED if has_started else ChangeKind.CHANGED, event, before)
 
 
-def _ending(event: ScheduledEvent, nobody_started: bool) -> Ending:  # noqa: FBT001 - of two words one is plain
+def _ending(event: ScheduledEvent, none_started: bool) -> Ending:  # noqa: FBT001 - of two words one is plain
     if event.status == EventStatus.STARTED:
         return Ending.COMPLETED
-    return Ending.CANCELED if nobody_started else Ending.UNKNOWN
+    return Ending.CANCELED if none_started else Ending.UNKNOWN

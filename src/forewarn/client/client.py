@@ -1,4 +1,4 @@
-"""The client for programs in a VM: what is coming, what became of it, and the word that they are ready."""
+"""The blocking client for programs in a VM: read, follow, approve and postpone events."""
 
 import os
 import threading
@@ -23,11 +23,11 @@ PATIENCE = timedelta(minutes=2)
 
 
 class Client(SessionState):
-    """Asks a Scheduled Events service, Azure's or Forewarn's.
+    """A client of a Scheduled Events service: Azure's or Forewarn's.
 
-    The service is found by itself unless ``url`` names it, and asked in the newest api-version that it knows unless
-    one is given. Calls go on trying for as long as ``patience`` says; where nothing that looks like a service can be
-    reached, for ``unreachable_patience``, which is the same unless it is given. Threads may share a client.
+    Without ``url`` the service is discovered; without an api-version the newest that the service knows is used.
+    Calls are retried for ``patience``, and for ``unreachable_patience`` (default: the same) while no service can be
+    reached. Threads may share a client.
     """
 
     def __init__(
@@ -52,43 +52,43 @@ class Client(SessionState):
 
     @property
     def url(self) -> str:
-        """The address of the document, without the api-version; looked for when it is first needed."""
+        """The URL of the document, without the api-version; the service is discovered at the first use."""
         return self._run(self.session.find(), self._connection).endpoint.url
 
     def document(self) -> Document:
-        """Return all events that this VM is shown."""
+        """Return all events that this VM can see."""
         return self._run(self.session.document(), self._connection)
 
     def ask(self) -> bytes:
-        """Return the document as it is sent, asking once: whatever is in the way is raised without patience."""
+        """Return the document unchanged, with one request: any problem is raised without a retry."""
         return self._run(self.session.ask(), self._connection).body
 
     def approve(self, *events: ScheduledEvent | str) -> None:
-        """Say that events may start now, for all their resources; UnknownEvent when one is gone."""
+        """Approve events, for all their resources; raise UnknownEvent if one no longer exists."""
         self._run(self.session.approve(events), self._connection)
 
     def wait_for_start(
         self, *events: ScheduledEvent | str, within: timedelta = timedelta(minutes=1)
     ) -> "dict[str, Effect]":
-        """Wait until approved events have started or are gone, at most ``within``; return the effects, by id."""
-        from forewarn.client.effects import wait_for_effects  # noqa: PLC0415 - few wait
+        """Wait until approved events have started or ended, at most ``within``; return the effects by id."""
+        from forewarn.client.effects import wait_for_effects  # noqa: PLC0415 - rarely used
 
         return self._run(wait_for_effects(self.session, events, within), self._connection)
 
     def postpone(self, event: ScheduledEvent | str, by: timedelta, reason: str = "") -> None:
-        """Ask for more time; NotPostponed where the service gives none, as Azure never does."""
+        """Postpone an event; raise NotPostponed if the service does not allow it. Azure never does."""
         self._run(self.session.postpone(event, by, reason), self._connection)
 
     def own_name(self) -> str:
-        """Return the name by which events call this VM."""
+        """Return the name of this VM in events."""
         return self._run(self.session.own_name(), self._connection)
 
     def does_hold(self) -> bool:
-        """Tell whether the service holds a question back until there is news; asking takes a second."""
+        """Return whether the service supports long polling; the check takes a second."""
         return self._run(self.session.does_hold(), self._connection)
 
     def documents(self) -> Generator[Document, None, None]:
-        """Yield the present document, then each that differs, until the client is closed; trouble is waited out."""
+        """Yield the current document, then each changed one, until the client is closed; problems are retried."""
         following = DocumentFollower(self.session)
         wire = self._open()
         try:
@@ -101,14 +101,14 @@ class Client(SessionState):
             self._connections.discard(wire)
 
     def watch(self) -> Generator[Change, None, None]:
-        """Yield what becomes of events, beginning with those that are there, until the client is closed."""
+        """Yield changes of events, the current events first, until the client is closed."""
         before: Document | None = None
         for document in self.documents():
             yield from changes(before, document)
             before = document
 
     def close(self) -> None:
-        """Let go of all connections; whoever waits in another thread waits no longer."""
+        """Close all connections; calls that wait in other threads end."""
         self._closing.set()
         for wire in tuple(self._connections):
             wire.end()
@@ -130,7 +130,7 @@ class Client(SessionState):
                     case SendRequest():
                         reply = wire.exchange(step)
                     case Pause():
-                        reply = any(map(self._closing.wait, step.slices(monotonic)))
+                        reply = self._pause(step)
                     case CallBlocking(call):
                         reply = call()
                 if self._closing.is_set():
@@ -138,3 +138,6 @@ class Client(SessionState):
         except StopIteration as end:
             result: _Result = end.value
             return result
+
+    def _pause(self, pause: Pause) -> object:
+        return any(map(self._closing.wait, pause.slices(monotonic)))

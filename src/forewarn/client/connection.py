@@ -1,16 +1,16 @@
-"""The blocking client's connection: what a request brought, an answer or the reason why there is none."""
+"""The connection of the blocking client: returns a response, or the reason why there is none."""
 
 import os
 from functools import partial
 
 from forewarn.client.endpoint_url import EndpointUrl
-from forewarn.client.steps import CONNECT, REST, NoResponse, SendRequest
+from forewarn.client.steps import CONNECT, NoResponse, SendRequest
 from forewarn.http.codec import HttpCodec, HttpResponse, MalformedResponse
 from forewarn.http.connection import ConnectionEnded, HttpClientConnection, TimeLimits, open_tcp
 
 
 class BlockingConnection:
-    """A connection to wherever the last request went. Never a proxy: a VM's service is next to it."""
+    """A connection to the address of the last request. It never uses a proxy: the service is on the VM's host."""
 
     def __init__(self) -> None:
         self._connection: HttpClientConnection | None = None
@@ -21,7 +21,7 @@ class BlockingConnection:
         connection = self._connection_to(request.endpoint)
         try:
             return connection.exchange(
-                request.http_request, TimeLimits(connect=CONNECT, total=request.seconds, rest=REST)
+                request.http_request, TimeLimits(connect=CONNECT, total=request.seconds, rest=request.rest)
             )
         except MalformedResponse as error:
             return NoResponse(str(error), garbled=True)
@@ -35,7 +35,7 @@ class BlockingConnection:
             return NoResponse(f"broke the connection ({reason_of(error)})")
 
     def end(self) -> None:
-        """Close, and open no more; a request that waits in another thread ends."""
+        """Close for good; a request that waits in another thread ends."""
         self._is_ended = True
         if self._connection is not None:
             self._connection.end()
@@ -54,14 +54,16 @@ class BlockingConnection:
 
 def timed_out(request: SendRequest, codec: HttpCodec) -> NoResponse:
     if codec.has_received:
-        return NoResponse(f"has not finished its answer within {min(REST, request.seconds):g} s", in_time=False)
+        return NoResponse(
+            f"has not finished its answer within {min(request.rest, request.seconds):g} s", in_time=False
+        )
     return NoResponse(f"has not answered within {request.seconds:g} s", in_time=False)
 
 
 def reason_of(error: Exception) -> str:
-    """Say what the system says of it, in small letters."""
+    """Return the system's text for an error, in lower case."""
     if isinstance(error, ConnectionError) and error.errno:
-        # Some of them carry a text of asyncio's own.
+        # Some errors have a text of asyncio instead of the system's.
         return os.strerror(error.errno).lower()
     said = getattr(error, "strerror", None) or str(error) or type(error).__name__
     return said[:1].lower() + said[1:]

@@ -1,4 +1,4 @@
-"""DHCP as far as it names the service: a DISCOVER that leases nothing, and option 245 of what comes back. Pure.
+"""DHCP messages for discovery: a DISCOVER that requests no lease, and option 245 of the reply. Pure.
 
 Azure: outside a virtual network the fabric's DHCP server hands out the address of the service, four bytes.
 """
@@ -16,23 +16,23 @@ _UDP = 17
 
 
 def discover(mac: bytes, transaction: int) -> bytes:
-    """Return a DHCPDISCOVER of the interface with this address, to be answered by broadcast."""
+    """Return a DHCPDISCOVER for the interface with this hardware address; the reply is a broadcast."""
     # op, htype, hlen, hops; transaction; seconds, flags; four addresses; hardware address; names, empty
     head = struct.pack("!4BIHH16s16s192s", 1, 1, 6, 0, transaction, 0, _BROADCAST, b"", mac, b"")
     return head + COOKIE + bytes((_MESSAGE, 1, _DISCOVER, _END))
 
 
 def datagram(payload: bytes) -> bytes:
-    """Return the IP packet that carries a DISCOVER from an interface which may have no address yet."""
+    """Return the IP packet of a DISCOVER; the interface may have no address yet."""
     length = 8 + len(payload)
     header = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + length, 0, 0, 64, _UDP, 0, bytes(4), b"\xff" * 4)
     header = header[:10] + struct.pack("!H", _checksum(header)) + header[12:]
-    # A checksum of zero says that there is none, which UDP allows.
+    # UDP: a checksum of zero means that there is none.
     return header + struct.pack("!4H", CLIENT_PORT, SERVER_PORT, length, 0) + payload
 
 
 def reply_in(packet: bytes, mac: bytes, transaction: int) -> bytes:
-    """Return the DHCP message in an IP packet if it answers this DISCOVER; else nothing."""
+    """Return the DHCP message in an IP packet if it is a reply to this DISCOVER, else nothing."""
     if len(packet) < 20 or packet[0] >> 4 != 4 or packet[9] != _UDP:
         return b""
     start = (packet[0] & 0x0F) * 4
@@ -44,7 +44,7 @@ def reply_in(packet: bytes, mac: bytes, transaction: int) -> bytes:
 
 
 def endpoint_in(message: bytes) -> str:
-    """Return the address that option 245 of a DHCP message names; empty when it names none."""
+    """Return the address in option 245 of a DHCP message; empty if there is none."""
     if message[_COOKIE_AT:_OPTIONS_AT] != COOKIE:
         return ""
     at = _OPTIONS_AT
@@ -60,7 +60,7 @@ def endpoint_in(message: bytes) -> str:
 
 
 def address(value: bytes) -> str:
-    """Spell four bytes as an address; empty for what can be none."""
+    """Format four bytes as an address; empty if they are not an address."""
     return ".".join(map(str, value)) if len(value) == 4 and any(value) else ""
 
 

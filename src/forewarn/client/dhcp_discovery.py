@@ -1,6 +1,6 @@
-"""Asks the DHCP servers around for the service, on every Ethernet interface at once. Linux, as root.
+"""Discovers the service with DHCP, on every Ethernet interface at once. Linux, as root.
 
-Packets are sent and read below the firewall and beside whatever DHCP client runs here, so that neither is disturbed.
+Raw sockets are used, so neither the firewall nor a DHCP client of the machine is disturbed.
 """
 
 import os
@@ -14,16 +14,16 @@ from forewarn.client.dhcp import datagram, discover, endpoint_in, reply_in
 
 _SENT_AT = (0.0, 1.5, 4.0)
 _PATIENCE = 7.0
-"""Seconds. Servers may look for three of them whether the address they offer is free."""
+"""Seconds. A server may check for three seconds whether the offered address is free."""
 _ETHERNET = 1
 _IP = 0x0800
 _MOST = 16
-"""Interfaces that are asked; a machine with more of them is no VM."""
+"""Maximum number of interfaces; a machine with more is not a VM."""
 _LARGEST = 65_536
 
 
 def offered_endpoints() -> tuple[str, ...]:
-    """Return the address that a DHCP server names; none where it may not be asked: elsewhere, or by others."""
+    """Return the addresses that DHCP servers offer; none on other systems or without root."""
     if not hasattr(socket, "AF_PACKET"):
         return ()
     with ExitStack() as stack:
@@ -36,7 +36,7 @@ def offered_endpoints() -> tuple[str, ...]:
 
 
 class _DhcpInterface:
-    """One interface on which is asked."""
+    """Discovery on one interface."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -56,13 +56,13 @@ class _DhcpInterface:
         self.socket.close()
 
     def ask(self) -> None:
-        """Send the question; harmless where the interface cannot."""
+        """Send the DISCOVER; do nothing if the interface cannot send."""
         packet = datagram(discover(self._mac, self._transaction))
-        with suppress(OSError):  # an interface may be down; the others are asked
+        with suppress(OSError):  # an interface may be down; the others are used
             self.socket.sendto(packet, (self._name, _IP, 0, 0, b"\xff" * 6))
 
     def hear(self) -> str:
-        """Return the address that the next packet names; most packets name none."""
+        """Return the address in the next packet; empty for most packets."""
         try:
             packet = self.socket.recv(_LARGEST)
         except OSError:

@@ -1,10 +1,10 @@
-"""Where the service is, when nobody says so.
+"""Discovery of the service, when no address is configured.
 
-SCHEDULED_EVENTS_URL      is believed
+SCHEDULED_EVENTS_URL      is used without a check
 SCHEDULEDEVENTSIP         ┐
 169.254.169.254           │
 leases, registry          ├ the first that answers like a service
-asking by DHCP, as root   ┘
+DHCP request, as root     ┘
 """
 
 import sys
@@ -23,36 +23,36 @@ GIVEN = "given"
 URL_VARIABLE = "SCHEDULED_EVENTS_URL"
 ADDRESS_VARIABLE = "SCHEDULEDEVENTSIP"
 LINK_LOCAL = "169.254.169.254"
-# Azure: its samples speak to port 80 in one language and to 8080 in another.
+# Azure: the samples use port 80 in one language and port 8080 in another.
 _PORTS = (80, 8080)
 _REMEDY = f"--url on the command line, Client(url) in Python, or {URL_VARIABLE} in the environment"
 
 
 class FoundEndpoint(msgspec.Struct, frozen=True):
-    """A service, and how it was found."""
+    """A service and how it was discovered."""
 
     endpoint: EndpointUrl
     how: str
     is_discovered: bool = True
-    """Nobody said so: it may be elsewhere tomorrow."""
+    """Whether the address was discovered, not configured: it may change."""
 
 
 class AddressSource(msgspec.Struct, frozen=True):
-    """A place where addresses may stand that nobody gave."""
+    """A source of addresses."""
 
     how: str
     nothing: str
-    """What is said when it names none."""
+    """The message if there is no address."""
     look: Callable[[], tuple[str, ...]]
-    """Return addresses; it may take seconds."""
+    """Return the addresses; it may take seconds."""
 
 
 def find_endpoint(
     environment: Mapping[str, str], seconds: float, sources: Callable[[], tuple[AddressSource, ...]] | None = None
 ) -> Steps[FoundEndpoint]:
-    """Look everywhere in turn; raise NotFound, which names all that was tried.
+    """Try every source in order; raise NotFound, which lists all sources.
 
-    ``seconds`` is how long an answer may take: the first one can be slow.
+    ``seconds`` is the time limit of a response: the first one can be slow.
     """
     if named := environment.get(URL_VARIABLE):
         return FoundEndpoint(read_endpoint_url(named), f"the environment ({URL_VARIABLE})", is_discovered=False)
@@ -112,7 +112,7 @@ def _texts(addresses: object) -> tuple[str, ...]:
 
 
 def _sources() -> tuple[AddressSource, ...]:
-    # Whoever finds the service at its usual address does not pay for these.
+    # Not imported if the service is at its usual address.
     from forewarn.client.dhcp_discovery import offered_endpoints  # noqa: PLC0415
     from forewarn.client.leases import leased_endpoints, registered_endpoints  # noqa: PLC0415
 

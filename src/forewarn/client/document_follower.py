@@ -1,4 +1,4 @@
-"""Following the document: each that differs from the one before, by long poll where the service offers it."""
+"""Follows the document: returns each changed one, by long poll if the service supports it."""
 
 from forewarn.client.backoff import add_jitter, backoff_seconds
 from forewarn.client.endpoint_problem import EndpointProblem
@@ -9,20 +9,20 @@ from forewarn.core.errors import ForewarnError
 from forewarn.wire.document import Document, keep_unreadable
 
 _WAIT = 55
-"""Seconds that a service is asked to wait for a change: less than what routers and proxies bear in silence."""
+"""Seconds of a long poll: less than the idle timeout of usual routers and proxies."""
 _POLL = 1.0
-"""Azure: asking once a second is what is recommended."""
+"""Azure: one request per second is recommended."""
 _LEAST = 0.2
-"""Seconds between two questions, whatever is said: Azure allows five a second."""
+"""Minimum seconds between two requests: Azure allows five a second."""
 _OFTEN = 5
 _SELDOM = 60.0
-"""Failures in a row, and then the seconds until a service that cannot be found is looked for again."""
+"""Consecutive failures, and then the seconds until discovery is repeated."""
 _TRUST = 3_600.0
-"""Seconds after which a service that did not wait is asked again whether it would."""
+"""Seconds after which long polling is tried again with a service that did not support it."""
 
 
 class DocumentFollower:
-    """One follower; several may follow the same service."""
+    """Follows one service; several followers may share it."""
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session
@@ -35,11 +35,11 @@ class DocumentFollower:
 
     @property
     def is_held(self) -> bool:
-        """Tell whether the service holds questions back until there is news."""
+        """Return whether the service supports long polling."""
         return bool(self._does_wait)
 
     def next(self) -> Steps[Document]:
-        """Return the next document that differs; whatever is in the way is waited out."""
+        """Return the next changed document; problems are retried."""
         talk = self._session
         failures = 0
         while True:
@@ -59,7 +59,7 @@ class DocumentFollower:
                 failures += 1
                 continue
             except ForewarnError as error:
-                # Looking for the service may mean to shout into the network, so it is not done often for long.
+                # Discovery may send broadcasts, so it is repeated rarely.
                 talk.log.begin(f"{type(error).__name__} {error}", str(error))
                 self._wait_out(failures, _SELDOM if failures >= _OFTEN else 0.0)
                 failures += 1
@@ -74,24 +74,24 @@ class DocumentFollower:
                 talk.log.ignored(document.unreadable)
                 return document
 
-    def _wait_out(self, failures: int, wish: float) -> None:
+    def _wait_out(self, failures: int, least: float) -> None:
         talk = self._session
-        # Another service may answer next.
+        # The next response may come from another service.
         self._does_wait = None
-        self._due = talk.seconds() + backoff_seconds(failures, wish, talk.chance())
+        self._due = talk.seconds() + backoff_seconds(failures, least, talk.chance())
 
     def _may_wait(self, now: float) -> bool:
         return self._does_wait is not False or now - self._tried_at > _TRUST
 
     def _learn(self, fetched: FetchedDocument, asked_at: float, *, asked: bool, is_news: bool) -> None:
-        """Decide when to ask next."""
+        """Decide when to send the next request."""
         talk = self._session
         self._tag, self._tag_version = fetched.tag, fetched.version
         if asked and (fetched.was_held or not is_news):
-            # News come at once also from a service that would have waited, so they prove nothing.
+            # A change is returned at once also by a service that supports long polling, so it proves nothing.
             self._does_wait, self._tried_at = fetched.was_held, asked_at
         if self._tag and self._may_wait(asked_at):
-            # A service that says it waited, and answers the same at once, is not asked in a circle.
+            # A service that claims to have waited, and returns the same document at once, must not cause a busy loop.
             self._due = asked_at + (_LEAST if is_news else add_jitter(_POLL, talk.chance()))
         else:
             self._due = talk.seconds() + add_jitter(_POLL, talk.chance())

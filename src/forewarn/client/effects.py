@@ -1,4 +1,4 @@
-"""What came of an approval: whether its events started, within a limit of time."""
+"""The effect of an approval: whether its events started, within a time limit."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -12,28 +12,28 @@ from forewarn.core.model import EventStatus
 from forewarn.wire.document import Document, ScheduledEvent
 
 _POLL = 1.0
-"""Azure: asking once a second is what is recommended."""
+"""Azure: one request per second is recommended."""
 
 
 class Effect(StrEnum):
-    """What came of the approval of one event."""
+    """The effect of the approval of one event."""
 
     STARTED = "started"
     GONE = "gone"
-    """It is over already, or was canceled."""
+    """The event has ended or was canceled."""
     WAITING = "waiting"
-    """It is still Scheduled. The service refuses ids that it does not know, so it knows this one: the event waits for
+    """The event is still Scheduled. The service refuses unknown ids, so the approval is recorded: the event waits for
     other approvals, its turn, or quiet hours."""
     UNCONFIRMED = "unconfirmed"
-    """It is still Scheduled, and the service accepts any id: it may have ignored the approval."""
+    """The event is still Scheduled, and the service accepts any id: it may have ignored the approval."""
 
 
 def wait_for_effects(
     talk: ClientSession, events: Iterable[ScheduledEvent | str], within: timedelta
 ) -> Steps[dict[str, Effect]]:
-    """Wait until the events have started or are gone, at most ``within``; return the effect by id.
+    """Wait until the events have started or ended, at most ``within``; return the effect by id.
 
-    Raise what is in the way when the service does not answer at the end.
+    Raise the problem if the service does not respond at the end.
     """
     ids = tuple(map(id_of, events))
     end = talk.seconds() + seconds_of(within, "within")

@@ -1,4 +1,4 @@
-"""What an answer means when it is no document: which trouble it is, how long to bear it, and what is said of it."""
+"""Classifies responses that are no document: the problem, how long to retry, and the message."""
 
 import msgspec
 
@@ -9,24 +9,24 @@ from forewarn.http.codec import HttpResponse
 from forewarn.wire.error_responses import read_error
 
 GONE_FOR = 70.0
-"""Azure: a service that is being updated answers 410 for at most so many seconds."""
-_LONGEST_WISH = 60.0
-"""Seconds of a Retry-After that are heeded."""
+"""Azure: a service that is being updated returns 410 for at most this many seconds."""
+_LONGEST_RETRY_AFTER = 60.0
+"""Maximum seconds of a Retry-After that are respected."""
 _SAID = 200
 
 
 class EndpointProblem(Exception):
-    """One question that was not answered."""
+    """One request without a document."""
 
     def __init__(
         self, kind: str, error: ForewarnError, *, patience: float = float("inf"), retry_after: float = 0.0
     ) -> None:
         super().__init__(str(error))
         self.kind = kind
-        """What is logged once: the same kind again is no news."""
+        """The kind of problem; each kind is logged once."""
         self.error = error
         self.patience = patience
-        """For how many seconds it may be hoped that asking again helps."""
+        """Seconds for which a retry may help."""
         self.retry_after = retry_after
 
 
@@ -40,7 +40,7 @@ def problem_of_no_response(url: str, silence: NoResponse) -> EndpointProblem:
 
 
 def problem_of_response(url: str, answer: HttpResponse) -> EndpointProblem:
-    """Tell what an answer means that is not the one hoped for."""
+    """Classify a response that is not the expected one."""
     said = f"{url} answers {answer.status}"
     problem = shorten(read_error(answer.body))
     told = f"{said}: {problem}" if problem and not is_html(answer) else said
@@ -49,7 +49,7 @@ def problem_of_response(url: str, answer: HttpResponse) -> EndpointProblem:
         case 400:
             return EndpointProblem(kind, Refused(told), patience=0.0)
         case 403:
-            # Where the name of the service is refused, the answer itself says what to do.
+            # If the host name is refused, the response contains the remedy.
             is_about_name = "allowed_hosts" in problem
             remedy = "" if is_about_name else "; have it added to the fleet or started, or ask from another"
             return EndpointProblem(kind, NotKnown(f"this VM may not ask there: {told}{remedy}"), patience=0.0)
@@ -71,7 +71,7 @@ def problem_of_response(url: str, answer: HttpResponse) -> EndpointProblem:
 
 
 def problem_of_body(url: str, answer: HttpResponse, why: Exception) -> EndpointProblem:
-    """Tell what is wrong with an answer of 200 that holds no document."""
+    """Describe a response with status 200 that contains no document."""
     if not answer.body or is_html(answer):
         return problem_of_response(url, answer)
     said = shorten(str(why))
@@ -83,10 +83,10 @@ def is_html(answer: HttpResponse) -> bool:
 
 
 def is_service_like(reply: object) -> bool:
-    """Tell whether a reply may come from a Scheduled Events service, ready or not."""
+    """Return whether a response may come from a Scheduled Events service, ready or not."""
     match reply:
         case NoResponse(connected=True, in_time=False):
-            return True  # Azure: the first answer may take two minutes
+            return True  # Azure: the first response may take two minutes
         case HttpResponse(status=200):
             return _has_key(reply.body, "Events")
         case HttpResponse(status=400 | 403):
@@ -100,7 +100,7 @@ def is_service_like(reply: object) -> bool:
 
 
 def newest_versions(answer: HttpResponse) -> tuple[str, ...] | None:
-    """Return the api-versions that a refusal recommends; None where it is not about versions."""
+    """Return the api-versions that a refusal lists; None if it is not about versions."""
     try:
         return msgspec.json.decode(answer.body, type=_VersionProblem).newest
     except (ValueError, RecursionError, msgspec.DecodeError):
@@ -120,8 +120,8 @@ def _has_key(body: bytes, key: str) -> bool:
 
 
 def _retry_after(answer: HttpResponse) -> float:
-    wish = answer.headers.get("retry-after", "")
-    return min(float(wish), _LONGEST_WISH) if wish.isascii() and wish.isdigit() else 0.0
+    seconds = answer.headers.get("retry-after", "")
+    return min(float(seconds), _LONGEST_RETRY_AFTER) if seconds.isascii() and seconds.isdigit() else 0.0
 
 
 def shorten(text: str) -> str:

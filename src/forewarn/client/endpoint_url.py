@@ -1,4 +1,4 @@
-"""Addresses of a service as people write them: a host, a host and port, or a whole URL."""
+"""Parses the address of a service: a host, a host and port, or a URL."""
 
 import re
 
@@ -17,7 +17,7 @@ _ADDRESS = re.compile(
 
 
 class EndpointUrl(msgspec.Struct, frozen=True):
-    """Where a service is, and at which path its document."""
+    """The address of a service and the path of its document."""
 
     host: str
     port: int = 80
@@ -30,18 +30,18 @@ class EndpointUrl(msgspec.Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        """The address of the document, without the api-version."""
+        """The URL of the document, without the api-version."""
         return f"http://{self.authority}{self.path}"
 
     @property
     def name_path(self) -> str:
-        """Where a VM reads its own name."""
+        """The path of a VM's own name."""
         before = self.path[: -len(DOCUMENT)] if self.path.lower().endswith(DOCUMENT) else ""
         return before + OWN_NAME
 
 
 def read_endpoint_url(text: str) -> EndpointUrl:
-    """Return the place that ``text`` names; an api-version at its end says nothing about the place."""
+    """Parse an address; an api-version at its end is ignored."""
     match = _ADDRESS.fullmatch(text.strip())
     port = int(match["port"] or 80) if match else 0
     if not match or not 0 < port < 65_536:
@@ -51,6 +51,6 @@ def read_endpoint_url(text: str) -> EndpointUrl:
 
 
 def read_version(text: str) -> str:
-    """Return the api-version at the end of an address; empty where there is none."""
+    """Return the api-version at the end of an address; empty if there is none."""
     match = _ADDRESS.fullmatch(text.strip())
     return (match["version"] or "") if match else ""

@@ -1,26 +1,26 @@
-"""What can go wrong between a VM and the service, by whose fault it is."""
+"""Errors of the client, by cause: network, service, caller."""
 
 from forewarn.core.errors import BadInput, NotAllowed, Refused, Unavailable, Unknown
 
 
 class NotFound(Unavailable):
-    """No Scheduled Events service was found from here."""
+    """No Scheduled Events service was found."""
 
 
 class NotThere(Unavailable):
-    """Nothing can be reached at the address of the service."""
+    """The address of the service cannot be reached."""
 
 
 class NoAnswer(Unavailable):
-    """The service was reached, and does not answer."""
+    """The service does not respond."""
 
 
 class NotReady(Unavailable):
-    """The service asks to be asked later."""
+    """The service asks for a later retry."""
 
 
 class NotAService(Unavailable):
-    """What answers is no Scheduled Events service."""
+    """The server is not a Scheduled Events service."""
 
 
 class Closed(Unavailable):
@@ -40,13 +40,13 @@ class VersionRefused(Refused):
 
 
 class UnknownEvent(Unknown):
-    """The event is no longer there."""
+    """The event no longer exists."""
 
     def __init__(self, message: str | None = None, events: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.events = events
-        """The ids that are no longer there."""
+        """The ids of events that no longer exist."""
 
 
 class NotPostponed(Refused):
-    """The service does not give more time."""
+    """The service does not postpone the event."""

@@ -1,4 +1,4 @@
-"""What DHCP clients wrote down: option 245 in their lease files, and what discovery tools left in the registry."""
+"""Reads option 245 from lease files of DHCP clients, and the address that discovery tools store in the registry."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ PATTERNS = (
     "/var/lib/dhclient/*.lease*",  # dhclient on Red Hat
     "/var/lib/NetworkManager/*.lease",  # NetworkManager, by itself and with dhclient
     "/run/NetworkManager/devices/*",
-    "/var/lib/dhcpcd/*.lease",  # dhcpcd keeps the message as it came
+    "/var/lib/dhcpcd/*.lease",  # dhcpcd stores the raw message
     "/var/lib/dhcpcd5/*.lease",
     "/run/dhcpcd/hook-state/*",
 )
@@ -28,13 +28,13 @@ _ESCAPE = re.compile(r"\\([0-7]{3}|.)", re.DOTALL)
 
 
 def leased_endpoints(patterns: Iterable[str] = PATTERNS) -> tuple[str, ...]:
-    """Return the addresses that leases on this machine name, those of the newest files first, each once."""
+    """Return the addresses in the lease files of this machine without repetition, newest files first."""
     files = sorted(_files(patterns), key=_age, reverse=True)
     return tuple(dict.fromkeys(found for file in files for found in endpoints_in(_content(file))))
 
 
 def endpoints_in(content: bytes) -> tuple[str, ...]:
-    """Return the addresses in one lease file, the newest lease's first: programs append."""
+    """Return the addresses in one lease file, newest lease first: programs append."""
     if content[0xEC:0xF0] == COOKIE:
         found = endpoint_in(content)
         return (found,) if found else ()
@@ -44,7 +44,7 @@ def endpoints_in(content: bytes) -> tuple[str, ...]:
 
 
 def registered_endpoints() -> tuple[str, ...]:
-    """Return the address that Windows' registry holds, if any."""
+    """Return the address in the Windows registry, if any."""
     try:
         registry = import_module("winreg")
     except ImportError:
@@ -59,7 +59,7 @@ def registered_endpoints() -> tuple[str, ...]:
 
 def _read(quoted: str | None, bare: str | None) -> str:
     if quoted is not None:
-        # dhclient writes what happens to be text as such, and octal numbers for the rest.
+        # dhclient writes printable bytes as text, others as octal numbers.
         letters = _ESCAPE.sub(lambda match: chr(int(match[1], 8) & 0xFF) if len(match[1]) == 3 else match[1], quoted)
         return address(letters.encode("latin-1"))
     bare = bare or ""
@@ -76,7 +76,7 @@ def _files(patterns: Iterable[str]) -> Iterator[Path]:
         try:
             yield from Path(folder).glob(name)
         except OSError:
-            continue  # not ours to read
+            continue  # no permission
 
 
 def _age(file: Path) -> float:

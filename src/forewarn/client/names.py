@@ -1,9 +1,9 @@
-"""What one VM is called by events, by itself and by Kubernetes.
+"""Names of one VM: in events, as host name, and as Kubernetes node name.
 
     events (Resources)      vmss_18       aks-nodepool1-21922338-vmss_39       web-0      vmss_a1b2c3d4 (Flexible)
     host and node name      vmss00000i    aks-nodepool1-21922338-vmss000013    web-0      cannot be computed
 
-Names are the same in any case. In the first api-version they begin with an underscore.
+Names are compared case-insensitively. In the first api-version they begin with an underscore.
 """
 
 import re
@@ -13,22 +13,21 @@ from forewarn.core.errors import BadInput
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _WIDTH = 6
-# Cloud services number their VMs too (FrontEnd_IN_0), and name their hosts otherwise.
+# Cloud services number their VMs too (FrontEnd_IN_0), with other host names.
 _UNIFORM = re.compile(r"(?!.*_IN_[0-9]+$)(.+)_([0-9]+)")
 _FLEXIBLE = re.compile(r".+_[0-9a-f]{8}", re.IGNORECASE)
-_HOST = re.compile(r"(.+?)([0-9a-z]{6})", re.IGNORECASE)
 
 
 def is_same(resource: str, name: str) -> bool:
-    """Tell whether an event's resource and a VM's name are the same VM."""
+    """Return whether an event's resource is the VM with this name."""
     return resource.removeprefix("_").casefold() == name.removeprefix("_").casefold()
 
 
 def host_name_of(resource: str) -> str:
-    """Return the host name, which is also the Kubernetes node name, of the VM that events call ``resource``.
+    """Return the host name (also the Kubernetes node name) of the VM with this resource name.
 
-    A VM outside scale sets is taken to be named alike, which its owner may have done otherwise. The host name of a
-    VM in a Flexible scale set is drawn by chance: BadInput says so.
+    Outside scale sets both names are assumed to be equal. The host name of a VM in a Flexible scale set is random:
+    BadInput says so.
     """
     name = resource.removeprefix("_")
     if _FLEXIBLE.fullmatch(name):
@@ -46,17 +45,8 @@ def host_name_of(resource: str) -> str:
     return f"{match[1].lower()}{digits:0>{_WIDTH}}"
 
 
-def scale_set_name_of(host_name: str) -> str:
-    """Return what events call the VM of a Uniform scale set that has this host or node name."""
-    short = host_name.partition(".")[0]
-    match = _HOST.fullmatch(short)
-    if not match:
-        raise BadInput(f"{host_name!r} is no host name of a scale set; they end in six digits or letters")
-    return f"{match[1]}_{int(match[2], len(_DIGITS))}"
-
-
 def find_name(host_name: str, resources: Iterable[str]) -> str:
-    """Return the resource that is the VM of this host name; empty when none is."""
+    """Return the resource of the VM with this host name; empty if there is none."""
     short = host_name.partition(".")[0]
     for resource in resources:
         is_uniform = _UNIFORM.fullmatch(resource) and not _FLEXIBLE.fullmatch(resource)

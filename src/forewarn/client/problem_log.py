@@ -1,4 +1,4 @@
-"""Tells the log about trouble once, not at each attempt."""
+"""Logs each problem once, not at each attempt."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from forewarn.wire.document import UnreadableEvent
 
 _FORGET = 60.0
-"""Seconds without trouble after which the same trouble is news again."""
+"""Seconds without a problem after which the same problem is logged again."""
 _MOST_TOLD = 10
-"""Different troubles that are logged until the service is well for a while: it could make up ever new ones."""
+"""Maximum number of different problems that are logged until the service has recovered."""
 _MOST_EVENTS = 10
-"""Unreadable events of one document that are named; the rest is counted."""
+"""Maximum number of unreadable events of one document that are listed; the rest is counted."""
 
 
 class ProblemLog:
-    """One warning when trouble begins or becomes another, one line when it is over."""
+    """Logs a warning when a problem begins or changes, and a line when it has ended."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
@@ -28,17 +28,17 @@ class ProblemLog:
         self._last = 0.0
         self._is_warned = False
         self.present = ""
-        """The present trouble as a sentence; empty while all is well."""
+        """The current problem as a sentence; empty if there is none."""
         self._unreadable: frozenset[UnreadableEvent] = frozenset()
         self._recoveries = 0
 
     def recovery(self) -> Callable[[], bool]:
-        """Return what tells whether trouble has ended since now, for any call of the client."""
+        """Return a function that says whether the problem has ended since now, for any call of the client."""
         seen = self._recoveries
         return lambda: self._recoveries != seen
 
     def begin(self, kind: str, sentence: str) -> None:
-        """Hear of trouble; one that was logged already, also before another one, is not logged again."""
+        """Note a problem; it is not logged again if it was logged before."""
         now = self._seconds()
         if not self.present and now - self._last > _FORGET:
             self._told.clear()
@@ -64,7 +64,7 @@ class ProblemLog:
             _logger().info("the service answers again")
 
     def ignored(self, unreadable: "tuple[UnreadableEvent, ...]") -> None:
-        """Warn once of each event that cannot be read, for as long as it is shown."""
+        """Warn once of each unreadable event while the document contains it."""
         news = [event for event in dict.fromkeys(unreadable) if event not in self._unreadable]
         self._unreadable = frozenset(unreadable)
         for event in news[:_MOST_EVENTS]:
@@ -78,6 +78,6 @@ class ProblemLog:
 
 
 def _logger() -> "logging.Logger":
-    import logging  # noqa: PLC0415 - it costs more than all the rest of a client that has nothing to complain about
+    import logging  # noqa: PLC0415 - its import costs more than the rest of a client without problems
 
     return logging.getLogger("forewarn.client")

@@ -1,10 +1,10 @@
-"""What a client says to a service and makes of the answers, whoever moves the bytes.
+"""The session of a client with a service: all rules, without I/O.
 
 Every method is a generator of steps (``steps.py``), so that ``Client`` and ``AsyncClient`` share each rule:
 
-    find the place ─▶ agree on the version ─▶ ask ─▶ an answer
-                                               ▲        │ trouble
-                                               └─ pause ┘    until patience is over
+    discover ─▶ negotiate the version ─▶ request ─▶ response
+                                            ▲          │ problem
+                                            └── pause ─┘    until patience is over
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -47,31 +47,31 @@ from forewarn.wire.versions import SCHEDULED_EVENTS
 
 _Result = TypeVar("_Result")
 _LATER = 10.0
-"""Seconds that an answer may take once the service has answered before."""
+"""Time limit in seconds of a response, after the first one."""
 _FIRST, _SLACK = 120.0, 5.0
-"""Azure: the first answer may take two minutes; nobody hangs up a moment before."""
+"""Azure: the first response may take two minutes; the time limit is a little longer."""
 _HOLDING = 3.0
-"""Seconds after which a question that should have been held for one is known to be held."""
+"""Seconds after which a long poll of one second is known to be supported."""
 _NAME_VERSION = "2017-08-01"
 _LONGEST_NAME = 256
 _NO_EVENT = "00000000-0000-0000-0000-000000000000"
-"""An id that no event has."""
+"""An id that no event has: used to find out whether unknown ids are refused."""
 
 
 class FetchedDocument(msgspec.Struct, frozen=True):
-    """One answer to the question for the document."""
+    """The result of one request for the document."""
 
     document: Document | None
-    """None when it is the one that is known already."""
+    """None if it is unchanged."""
     body: bytes
     tag: str
     version: str
     was_held: bool
-    """The service waited for a change, as it was asked to."""
+    """The service supports long polling."""
 
 
 class ClientSession:
-    """All that is known of the service: where it is, which version it speaks, whether it is well."""
+    """The state of a session: address, api-version, problems."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class ClientSession:
         self.versions = VersionNegotiation(api_version or (url and read_version(url)) or None, seconds)
         self.log = ProblemLog(seconds)
         self.heard_date: Callable[[str], None] = lambda _: None
-        """Called with the Date of every answer, as the service spells it; empty if it does not tell."""
+        """Called with the Date header of every response; empty if there is none."""
         self._environment = environment
         self._host_name = host_name or gethostname
         self._patience = seconds_of(patience, "patience")
@@ -100,37 +100,37 @@ class ClientSession:
             self._unreachable = seconds_of(unreachable_patience, "unreachable_patience")
         self._has_answered = False
         self._shown: dict[str, str] = {}
-        """The ids of the latest document: in lower case, and as it shows them."""
+        """The ids of the latest document: lower case to original case."""
         self._name = ""
         self.is_name_guessed = False
-        """The service does not tell this VM's name; it was taken from the host name."""
+        """The service does not provide this VM's name; the host name is used."""
 
     def find(self) -> Steps[FoundEndpoint]:
-        """Find the service, unless it is found already."""
+        """Discover the service, unless it is known."""
         if self.found is None:
             self.found = yield from find_endpoint(self._environment, self._first_answer)
         return self.found
 
     def forget(self) -> None:
-        """Look for the service again before the next question, unless somebody said where it is."""
+        """Repeat discovery before the next request, unless an address is configured."""
         if self.found and self.found.is_discovered:
             self.found = None
 
     def document(self) -> Steps[Document]:
-        """Return the present document; raise what is in the way once patience is over."""
+        """Return the current document; raise the problem when patience is over."""
         fetched = yield from self._patiently(self.fetch)
-        assert fetched.document is not None  # noqa: S101 - nothing was known already
+        assert fetched.document is not None  # noqa: S101 - without a tag there is no 304
         return fetched.document
 
     def ask(self) -> Steps[FetchedDocument]:
-        """Ask once for the document, and raise at once what is in the way."""
+        """Request the document once; raise any problem immediately."""
         try:
             return (yield from self.fetch())
         except EndpointProblem as trouble:
             raise trouble.error from None
 
     def fetch(self, tag: str = "", wait: int = 0, limit: float = 0.0) -> Steps[FetchedDocument]:
-        """Ask once; with a tag only for another document, and if the service can, wait for it. Raise Trouble."""
+        """Send one request; with a tag for a changed document only, by long poll if supported."""
         limit = limit or self._limit + wait
         found = yield from self.find()
         headers = tuple(
@@ -155,15 +155,15 @@ class ClientSession:
         return FetchedDocument(document, answer.body, answer.headers.get("etag", tag), version, held)
 
     def approve(self, events: tuple[ScheduledEvent | str, ...]) -> Steps[None]:
-        """Let events start; raise UnknownEvent when one of them is gone, and then none was approved."""
-        from forewarn.wire.approval import encode  # noqa: PLC0415 - who only listens does not pay for it
+        """Approve events; raise UnknownEvent if one no longer exists, and then none was approved."""
+        from forewarn.wire.approval import encode  # noqa: PLC0415 - not needed by clients that only read
 
         shown = yield from self._as_shown(events)
         if shown:
             yield from self._patiently(lambda: self._post(encode(shown.values()), shown))
 
     def refuses_unknown(self) -> Steps[bool]:
-        """Tell whether the service refuses the approval of an event that does not exist; it changes nothing."""
+        """Return whether the service refuses unknown event ids; the request changes nothing."""
         from forewarn.wire.approval import encode  # noqa: PLC0415 - as in approve
 
         try:
@@ -173,7 +173,7 @@ class ClientSession:
         return False
 
     def postpone(self, event: ScheduledEvent | str, by: timedelta, reason: str) -> Steps[None]:
-        """Ask for more time, and look whether it was given: a service that does not know of it may say yes too."""
+        """Postpone an event, then check NotBefore: a service without this feature may return 200 too."""
         from forewarn.core.commands import Postponement  # noqa: PLC0415 - as in approve
         from forewarn.wire.approval import encode  # noqa: PLC0415
 
@@ -188,10 +188,12 @@ class ClientSession:
             raise NotPostponed(f"event {shown} is not postponed: {error}") from None
         after = _event(before, (yield from self.document()))
         if before.not_before is None or after.not_before is None or after.not_before <= before.not_before:
-            raise NotPostponed(f"event {shown} is not postponed: its NotBefore has not moved, though nobody said no")
+            raise NotPostponed(
+                f"event {shown} is not postponed: the service accepted the request, but NotBefore is unchanged"
+            )
 
     def own_name(self) -> Steps[str]:
-        """Return this VM's name: what the service calls it, else what events call it, else its host name."""
+        """Return this VM's name: from the service, else from events, else its host name."""
         if not self._name:
             told = yield from self._patiently(self._told_name)
             self._name = told or (yield from self._guessed_name())
@@ -199,14 +201,14 @@ class ClientSession:
         return self._name
 
     def does_hold(self) -> Steps[bool]:
-        """Tell whether the service waits for a change when it is asked to, for a second."""
+        """Return whether the service supports long polling, with a long poll of one second."""
         known = yield from self._patiently(self.fetch)
         if not known.tag:
             return False
         try:
             return (yield from self.fetch(known.tag, 1, _HOLDING)).was_held
         except EndpointProblem as trouble:
-            # A service whose clock a test has stopped holds the question for good.
+            # A service with a stopped clock (in tests) never ends a long poll.
             return isinstance(trouble.error, NoAnswer)
 
     def _told_name(self) -> Steps[str]:
@@ -221,7 +223,7 @@ class ClientSession:
         return name if name.isprintable() and len(name) <= _LONGEST_NAME and name[:1] not in "<{[" else ""
 
     def _guessed_name(self) -> Steps[str]:
-        from forewarn.client.names import find_name  # noqa: PLC0415 - most services tell the name
+        from forewarn.client.names import find_name  # noqa: PLC0415 - most services provide the name
 
         host_name = str((yield CallBlocking(self._host_name)))
         document = yield from self.document()
@@ -229,7 +231,7 @@ class ClientSession:
         return find_name(host_name, resources) or host_name.partition(".")[0]
 
     def _as_shown(self, events: Iterable[ScheduledEvent | str]) -> Steps[dict[str, str]]:
-        """Return each id in lower case, and as the service shows it: some services compare it exactly."""
+        """Return each id in lower case and in the case of the document: some services compare exactly."""
         wanted = {id_of(event): event if isinstance(event, str) else event.shown_id for event in events}
         if any(isinstance(event, str) and id_of(event) not in self._shown for event in events):
             yield from self.document()
@@ -250,7 +252,7 @@ class ClientSession:
                 raise problem_of_response(found.endpoint.url, answer)
             if newest_versions(answer) is not None and self.versions.refused(answer):
                 continue
-            # Asking for the document settles the version, and tells whether the events are still there.
+            # The document settles the version, and shows whether the events still exist.
             fetched = yield from self.fetch()
             if self.versions.version == version:
                 break
@@ -317,13 +319,13 @@ def _heard(endpoint: EndpointUrl, reply: object) -> HttpResponse:
 
 
 class SessionState:
-    """What both clients tell of their session."""
+    """Properties of the session that both clients have."""
 
     session: ClientSession
 
     @property
     def found_by(self) -> str:
-        """How the service was found; empty until it is."""
+        """How the service was discovered; empty until then."""
         return self.session.found.how if self.session.found else ""
 
     @property
@@ -332,17 +334,17 @@ class SessionState:
 
     @property
     def is_name_guessed(self) -> bool:
-        """Whether own_name took the name from the host name, because the service does not tell it."""
+        """Whether own_name is the host name, because the service does not provide a name."""
         return self.session.is_name_guessed
 
     @property
     def trouble(self) -> str:
-        """What is in the way at present; empty while all is well."""
+        """The current problem; empty if there is none."""
         return self.session.log.present
 
 
 def id_of(event: ScheduledEvent | str) -> str:
-    """Return the id of an event, given as such or by its id, in lower case."""
+    """Return the id of an event in lower case; the event or its id is given."""
     if isinstance(event, str):
         return read_id(event)
     if isinstance(event, ScheduledEvent):
@@ -353,7 +355,7 @@ def id_of(event: ScheduledEvent | str) -> str:
 
 
 def seconds_of(given: timedelta, what: str) -> float:
-    """Return the seconds of a duration; BadInput shows how to write one."""
+    """Return the seconds of a duration; BadInput shows the form."""
     if isinstance(given, timedelta):
         return given.total_seconds()
     raise BadInput(f"{what} is {given!r}, expected a timedelta such as timedelta(minutes=2)")
@@ -373,7 +375,7 @@ def _gone(ids: Mapping[str, str]) -> UnknownEvent:
 
 
 def _without_underscores(document: Document) -> Document:
-    # Azure: in the first version the names of VMs begin with an underscore; nothing else speaks of them so.
+    # Azure: in the first version, and only there, names of VMs begin with an underscore.
     events = (
         msgspec.structs.replace(event, resources=tuple(name.removeprefix("_") for name in event.resources))
         for event in document.events

@@ -1,6 +1,6 @@
-"""What a conversation asks of whoever moves the bytes, and what it is told. Nothing here touches the world.
+"""Steps of a session, and their results. No I/O.
 
-A conversation is a generator: it yields the next step, is sent what came of it, and returns what it was for.
+The methods of a session are generators: they yield the next step, receive its result, and return the final result.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -14,30 +14,30 @@ from forewarn.http.codec import HttpRequest
 _Result = TypeVar("_Result")
 
 CONNECT = 3.0
-"""Seconds until a connection must stand: the service is never far away."""
+"""Time limit in seconds for opening a connection: the service is close."""
 
 REST = 5.0
-"""Seconds in which an answer that has begun must be whole: services may think for long, but they speak fast."""
+"""Time limit in seconds for the rest of a response that has begun."""
 
 
 GLANCE = 0.25
-"""Seconds after which a pause looks whether it is over early."""
+"""Interval in seconds at which a pause checks whether it can end early."""
 
 
 class NoResponse(msgspec.Struct, frozen=True):
-    """No answer came."""
+    """There is no response."""
 
     why: str
-    """What was seen of it, as part of a sentence: "refuses the connection"."""
+    """The reason as a predicate: "refuses the connection"."""
     connected: bool = True
     in_time: bool = True
-    """False when time ran out; else the connection ended, or never stood."""
+    """False after a timeout; else the connection was closed or never opened."""
     garbled: bool = False
-    """Something came, but no HTTP."""
+    """The response is not HTTP."""
 
 
 class SendRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Send a request; the reply is an Answer or Silence."""
+    """Send a request; the result is a response or NoResponse."""
 
     endpoint: EndpointUrl
     method: str = "GET"
@@ -45,11 +45,13 @@ class SendRequest(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     seconds: float
-    """How long the answer may take once the connection stands; once it has begun, it has ``REST`` at most."""
+    """Time limit in seconds for the beginning of the response."""
+    rest: float = REST
+    """Time limit in seconds for the rest of the response."""
 
     @property
     def http_request(self) -> HttpRequest:
-        """The request with the headers that every service wants; services ignore the content type."""
+        """The request with the headers that every service requires; services ignore the content type."""
         is_post = self.method == "POST"
         content = (("Content-Type", "application/json"),) if is_post else ()
         return HttpRequest(
@@ -62,20 +64,20 @@ class SendRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Do nothing for so long, or until something holds, which is looked at every ``GLANCE``; the reply is None."""
+    """Wait, or until a condition is true, which is checked every ``GLANCE``; the result is None."""
 
     seconds: float
     until: Callable[[], bool] | None = None
 
     def slices(self, seconds: Callable[[], float]) -> Iterator[float]:
-        """Yield how long to wait next, until the pause is over."""
+        """Yield the next waiting times until the pause is over."""
         end = seconds() + self.seconds
         while (left := end - seconds()) > 0 and not (self.until and self.until()):
             yield min(left, GLANCE) if self.until else left
 
 
 class CallBlocking(msgspec.Struct, frozen=True):
-    """Call something that takes time and does not converse, such as reading files; the reply is what it returns."""
+    """Call a blocking function, such as reading files; the result is its return value."""
 
     call: Callable[[], object]
 

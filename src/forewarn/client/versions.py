@@ -1,4 +1,4 @@
-"""Which api-version to ask in: the newest that the service knows."""
+"""Negotiates the api-version: the newest that the service knows."""
 
 import re
 from collections.abc import Callable
@@ -10,11 +10,11 @@ from forewarn.wire.versions import API_VERSIONS, BY_NAME
 
 _NAME = re.compile(r"[\w.-]+", re.ASCII)
 _TRUST = 3_600.0
-"""Seconds after which a newer version is tried again: a 400 may have had another cause, and services are updated."""
+"""Seconds after which a newer version is tried again: a 400 can have other causes, and services are updated."""
 
 
 class VersionNegotiation:
-    """Steps down from the newest version until one is answered, and remembers it; a given version is not left."""
+    """Tries versions from the newest to the oldest and keeps the first that works; a configured version is fixed."""
 
     def __init__(self, given: str | None, seconds: Callable[[], float]) -> None:
         if given and not _NAME.fullmatch(given):
@@ -26,7 +26,7 @@ class VersionNegotiation:
 
     @property
     def version(self) -> str:
-        """The version to ask in next."""
+        """The version of the next request."""
         if self._given:
             return self._given
         if self._settled_at is not None and self._seconds() - self._settled_at > _TRUST:
@@ -35,7 +35,7 @@ class VersionNegotiation:
 
     @property
     def has_underscores(self) -> bool:
-        """Tell whether names have a leading underscore in this version."""
+        """Return whether names have a leading underscore in this version."""
         known = BY_NAME.get(self._given) if self._given else API_VERSIONS[self._chosen]
         return known is not None and known.underscore_names
 
@@ -44,11 +44,11 @@ class VersionNegotiation:
             self._settled_at = self._seconds()
 
     def refused(self, answer: HttpResponse) -> bool:
-        """Hear an answer; tell whether another version is worth trying, which then is the next."""
+        """Process a response; return whether the next version must be tried."""
         if self._given or not _is_about_versions(answer):
             return False
         if self._settled_at is not None:
-            # It was answered before: look from the top whether the service was exchanged for another.
+            # The version worked before: the service may have been replaced, so start again with the newest.
             self._begin_anew()
             return True
         newest = newest_versions(answer) or ()
@@ -65,5 +65,5 @@ class VersionNegotiation:
 
 
 def _is_about_versions(answer: HttpResponse) -> bool:
-    # Azure: 400, often without a word; once it was 404 with a sentence about the version.
+    # Azure: 400, often with an empty body; formerly 404 with a text about the version.
     return answer.status == 400 or (answer.status == 404 and b"version" in answer.body.lower())

@@ -4,9 +4,11 @@ The tables of the file ([notice], [mail], [network], and [drivers.NAME] for a dr
 """
 
 import os
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
+from socket import gethostname
 from typing import Annotated
 
 import msgspec
@@ -27,6 +29,8 @@ from forewarn.config.values import (
     NUMBER,
     RATE,
     TEXT,
+    WINDOWS,
+    WORKERS,
     ListenAddress,
     choice,
 )
@@ -107,10 +111,36 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str,
         SettingKey(
             JOURNAL,
-            "What keeps the facts: sqlite:DIR, memory:, or one of your own. DIR counts from data, and is data itself"
-            " where left out.",
+            "What keeps the facts: sqlite:DIR, postgresql://HOST/DATABASE, memory:, or one of your own. DIR counts"
+            " from data, and is data itself where left out.",
         ),
     ] = "sqlite:"
+    node: Annotated[
+        str,
+        SettingKey(TEXT, "The name of this node among those that share the journal; if not set, the host name."),
+    ] = ""
+    cluster: Annotated[
+        ListenAddress | None,
+        SettingKey(ENDPOINT_OR_OFF, "Where the other nodes that share the journal reach this one; or off."),
+    ] = None
+    cluster_certificate: Annotated[
+        Path | None, SettingKey(FILE, "This node's certificate in PEM, by which the other nodes know it.")
+    ] = None
+    cluster_key: Annotated[Path | None, SettingKey(FILE, "Its key in PEM, if not in the certificate's file.")] = None
+    cluster_authority: Annotated[
+        Path | None, SettingKey(FILE, "The certificate in PEM of the authority that signs those of all nodes.")
+    ] = None
+    behind_after: Annotated[
+        timedelta,
+        SettingKey(
+            DURATION,
+            "From what age on a node that follows another counts as behind; health reports it.",
+            reloadable=True,
+        ),
+    ] = timedelta(seconds=10)
+    answer_behind: Annotated[
+        bool, SettingKey(BOOLEAN, "Whether a node that is behind still answers VMs.", reloadable=True)
+    ] = True
     metadata: Annotated[ListenAddress, SettingKey(ENDPOINT, "Where VMs ask.")] = ListenAddress("127.0.0.1", 8254)
     control: Annotated[
         ListenAddress | None, SettingKey(ENDPOINT_OR_OFF, "Listen address for operators and owners; or off.")
@@ -177,12 +207,36 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     connections: Annotated[int, SettingKey(INTEGER, "Open connections in all; 0 is no limit.", reloadable=True)] = (
         16_384
     )
+    workers: Annotated[
+        int,
+        SettingKey(
+            WORKERS,
+            "Processes that answer VMs beside the one that decides; auto: one less than there are cores; 0: none, one"
+            " process does both.",
+        ),
+    ] = 0
+    leader_timeout: Annotated[
+        timedelta,
+        SettingKey(
+            DURATION,
+            "How long workers answer from what they know when the leader has ended; at least 5 seconds.",
+            reloadable=True,
+        ),
+    ] = timedelta(seconds=60)
     user_operation_limit: Annotated[
         int,
         SettingKey(
             INTEGER, "User-initiated events that may be Scheduled in the whole fleet; 0 is no limit.", reloadable=True
         ),
     ] = 0
+    maintenance_windows: Annotated[
+        tuple[str, ...],
+        SettingKey(WINDOWS, "When events of rollouts may start; at any time where not set.", reloadable=True),
+    ] = ()
+    gate_programs: Annotated[
+        Path | None,
+        SettingKey(DIRECTORY, "Where programs are that gates of rollouts may run; none may where not set."),
+    ] = None
     history: Annotated[
         timedelta,
         SettingKey(DURATION, "How long the journal keeps finished events; never less than a day.", reloadable=True),
@@ -209,6 +263,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.history, LEAST_HISTORY)
 
     @property
+    def node_name(self) -> str:
+        """The name of this node."""
+        return self.node or gethostname()
+
+    @property
     def journal_name(self) -> str:
         """The name of the journal's entry point."""
         return self.journal.partition(":")[0]
@@ -229,6 +288,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return (self.journal_directory if self.journal_name == SQLITE else self.data) / "driver"
 
 
+_PASSWORD = re.compile(r"//[^/@?]*:[^/@?]*@|[:?&\s]password=")
+"""A password in an address of PostgreSQL."""
 KEYS = keys_of(Settings)
 """Every setting that has a flag, a variable and a key."""
 TABLES: dict[str, type[NoticeSettings] | type[MailSettings] | type[NetworkSettings]] = {
@@ -268,8 +329,16 @@ def load(
     return settings
 
 
+_SHORTEST_LEADER_TIMEOUT = timedelta(seconds=5)
+
+
 def check(settings: Settings) -> None:
     """Raise BadInput if settings contradict each other."""
+    if settings.journal_name == "postgresql" and _PASSWORD.search(settings.journal):
+        raise BadInput(
+            "journal holds a password, which messages and other users could show; remove it, and set PGPASSWORD or"
+            " use ~/.pgpass or a service file"
+        )
     if settings.default_vm and not settings.metadata.is_loopback:
         raise BadInput(
             f"default_vm applies to callers on this machine only, but the metadata listener is"
@@ -284,11 +353,41 @@ def check(settings: Settings) -> None:
         raise BadInput("user and password_file in [mail] need each other; set both or neither")
     if mail.user and mail.tls == "none":
         raise BadInput('user in [mail] would send its password in the clear; set tls to "starttls" or "tls"')
+    if settings.workers and settings.journal_name != SQLITE:
+        raise BadInput(
+            f"workers follow a journal of SQLite only, and journal is {settings.journal_name!r}; set workers to 0"
+        )
+    if settings.leader_timeout < _SHORTEST_LEADER_TIMEOUT:
+        raise BadInput(
+            "leader_timeout is too short: workers would end before a leader that was killed is started again; set it"
+            f" to {_SHORTEST_LEADER_TIMEOUT.total_seconds():g}s or more"
+        )
+    _check_cluster(settings)
     control = settings.control
     if control and not (control.is_loopback or settings.control_certificate or settings.control_plain_http):
         raise BadInput(
             f"control listens on {control}, where tokens can be read on the network; set control_certificate and"
             " control_key, listen on 127.0.0.1, or allow it with control_plain_http = true"
+        )
+
+
+def _check_cluster(settings: Settings) -> None:
+    if settings.cluster is None:
+        return
+    if settings.journal_name in (SQLITE, "memory"):
+        raise BadInput(
+            f"cluster is for nodes that share a journal, and journal is {settings.journal_name!r}; set journal to"
+            " postgresql://..., or remove cluster"
+        )
+    if settings.cluster.host in ("0.0.0.0", "::"):  # noqa: S104 - it is refused
+        raise BadInput(
+            f"cluster is where the other nodes reach this one, and {settings.cluster} is no such address; name the"
+            " address of this machine"
+        )
+    if not (settings.cluster_certificate and settings.cluster_authority):
+        raise BadInput(
+            "nodes know each other by certificates: set cluster_certificate, cluster_key and cluster_authority,"
+            " or remove cluster"
         )
 
 

@@ -1,5 +1,6 @@
 """Types of settings: each parses a value of the file, or a string from a flag or the environment."""
 
+import os
 import re
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,11 +10,15 @@ from pathlib import Path
 import msgspec
 
 from forewarn.config.durations import read_duration
+from forewarn.core import quiet_hours
+from forewarn.core.errors import Refused
 
 _HOST_NAME = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}")
 _JOURNAL = re.compile(r"[a-z][a-z0-9_+.-]*:")
 _LONGEST = timedelta(days=36_500)
 """Longer durations would overflow date arithmetic."""
+
+MOST_WORKERS = 32
 
 Reader = Callable[[object], object]
 """Convert the given value (a string from a flag or the environment) or raise ValueError."""
@@ -92,6 +97,13 @@ def _integer_from(least: int, most: int = 2**31 - 1) -> Reader:
     return read
 
 
+def _read_workers(given: object) -> int:
+    if given == "auto":
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+        return min(max(1, cores - 1), MOST_WORKERS)
+    return _integer_from(0, MOST_WORKERS)(given)  # type: ignore[return-value]  # it is one
+
+
 def _read_hosts(given: object) -> tuple[str, ...]:
     names = given.split(",") if isinstance(given, str) else given
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -100,6 +112,19 @@ def _read_hosts(given: object) -> tuple[str, ...]:
     if not all(name == "*" or _HOST_NAME.fullmatch(name) for name in plain):
         raise ValueError
     return plain
+
+
+def _read_windows(given: object) -> tuple[str, ...]:
+    written = given.split(";") if isinstance(given, str) else given
+    if not isinstance(written, list) or not all(isinstance(each, str) for each in written):
+        raise ValueError
+    windows = tuple(each.strip() for each in written if each.strip())
+    try:
+        for each in windows:
+            quiet_hours.check_period(each)
+    except Refused as refused:
+        raise ValueError(str(refused)) from None
+    return windows
 
 
 def _read_duration(given: object) -> timedelta:
@@ -143,7 +168,13 @@ NUMBER = ValueType("a number, 0 or more", _number_from(0), "N")
 RATE = ValueType("a number above 0", _number_from(0, above=0), "R")
 INTEGER = ValueType("a whole number, 0 or more", _integer_from(0), "N")
 HOPS = ValueType("a whole number from 0 to 255", _integer_from(0, 255), "N")
+WORKERS = ValueType(f"a whole number from 0 to {MOST_WORKERS}, or auto", _read_workers, "N|auto")
 HOSTS = ValueType('names without ports, such as "metadata.example.org", or "*" for all', _read_hosts, "NAME,...")
+WINDOWS = ValueType(
+    'maintenance windows, such as "Sat,Sun 02:00-06:00 Europe/Berlin", with ";" between several',
+    _read_windows,
+    "TIMES;...",
+)
 DURATION = ValueType('a duration such as "90s", "15m" or "7d"', _read_duration, "DURATION")
 ENDPOINT = ValueType("HOST:PORT, such as 127.0.0.1:8254 or [::1]:8254", _read_endpoint, "HOST:PORT")
 ENDPOINT_OR_OFF = ValueType("HOST:PORT, such as 127.0.0.1:8255, or off", _read_endpoint_or_off, "HOST:PORT|off")

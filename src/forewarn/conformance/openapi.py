@@ -187,16 +187,12 @@ def _refusals(*names: str) -> dict[str, Part]:
 
 def _told(rules: list[ProtocolRule]) -> Part:
     reason = error_responses.REASONS[rules[0].problem.status] if rules[0].problem else ""
+    bodies = {rule.name: msgspec.json.decode(rule.problem.body) if rule.problem else None for rule in rules}
+    examples = {name: {"value": body} for name, body in bodies.items()}
     return {
         "description": f"{reason}: {'; or '.join(rule.promise for rule in rules)}.",
-        "content": {
-            JSON: {"schema": _ref("Refusal"), "examples": {rule.name: {"value": _decoded(rule)} for rule in rules}}
-        },
+        "content": {JSON: {"schema": _ref("Refusal"), "examples": examples}},
     }
-
-
-def _decoded(rule: ProtocolRule) -> object:
-    return msgspec.json.decode(rule.problem.body) if rule.problem else None
 
 
 def _object(properties: dict[str, Part]) -> Part:

@@ -16,7 +16,7 @@ from forewarn.wire.versions import SCHEDULED_EVENTS
 
 
 class RuleSource(StrEnum):
-    """Whose rule it is."""
+    """The origin of the rule."""
 
     AZURE = "Azure"
     """Azure documents it, or was seen doing it."""

@@ -64,7 +64,7 @@ class ServerReply(msgspec.Struct, frozen=True):
 
 
 class Server:
-    """Somebody's server. It is asked at most ``rate`` times a second; without one, as fast as it answers."""
+    """The server under test. At most ``rate`` requests per second are sent; without a rate, as many as it answers."""
 
     def __init__(self, url: str, *, rate: float = 0.0, timeout: float = 10.0) -> None:
         parts = urlsplit(url if "://" in url else f"http://{url}")
@@ -80,12 +80,12 @@ class Server:
         self._next_at = 0.0
 
     def require(self) -> None:
-        """Raise Unavailable where nobody answers."""
+        """Raise Unavailable if the server does not answer."""
         try:
             socket.create_connection((self.host, self.port), self.timeout).close()
         except OSError as error:
             raise Unavailable(
-                f"nobody answers at {self.host}:{self.port}: {error.strerror or error}; is the server running?"
+                f"no server answers at {self.host}:{self.port}: {error.strerror or error}; is the server running?"
             ) from None
 
     def get(self, path: str = EVENTS, version: str = NEWEST.name, **headers: str) -> ServerReply:

@@ -98,7 +98,7 @@ def compares_incarnations_for_equality(client: ClientProcess) -> Iterator[CheckR
     for _ in range(_POLLS):
         client.emulator.vm(NEIGHBOUR).reboot().cancel()
     client.require(2)
-    # Azure: a group that nobody asked for a day is switched off, and its incarnation begins anew.
+    # Azure: a group without requests for a day is switched off, and its incarnation begins anew.
     client.pass_time("25h")
     client.require(2)
     yield from require_results(

@@ -7,8 +7,8 @@
 Lists are fetched page by page as they are read. Error responses are raised as exceptions of ``core.errors``.
 """
 
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from time import sleep
@@ -22,9 +22,11 @@ from forewarn.audit.history_lines import HistoryLine
 from forewarn.audit.timeline import EventView, Timeline
 from forewarn.control import bodies
 from forewarn.control.bodies import DeclarationBody, DeclarationPage, DifferencesView, FleetBody, PlanView, ResultPage
+from forewarn.control.rollout_views import RolloutDetail, RolloutPlanView, RolloutView
 from forewarn.control.transport import AnswerLost, Transport, UnixTransport, WebTransport
 from forewarn.control.views import CommandResult, DrainPlanView, GroupDetail, GroupView, HostView, VmDetail, VmView
-from forewarn.core.errors import OutcomeUnknown, Unavailable, Unknown
+from forewarn.core.errors import OutcomeUnknown, Refused, Unavailable, Unknown
+from forewarn.core.model import Role
 from forewarn.fleetfile.diff import FleetDiff
 
 _View = TypeVar("_View")
@@ -34,6 +36,8 @@ _SLICE = 500
 """Number of records per line of a change."""
 _JSON = "application/json"
 _LINES = "application/jsonl"
+_SESSION = 12 * 3600
+"""Seconds that a session of the dashboard lasts, of a user of the unix socket."""
 _ASK_AGAIN = (1.0, 2.0, 4.0)
 """Delays in seconds before a request with an unknown outcome is repeated."""
 
@@ -50,6 +54,10 @@ class ControlClient:
         self._pauses = pauses
         self.key = ""
         """The Idempotency-Key of requests that name none; where it is empty, each of them gets one of its own."""
+        self.is_dry_run = False
+        """Whether writes change nothing: the service returns what they would do."""
+        self.on_dry_run: Callable[[CommandResult], None] = lambda _: None
+        """Called with the result of each dry run."""
         self.key_prefix = ""
         """What keys begin with that are drawn."""
 
@@ -72,11 +80,49 @@ class ControlClient:
     def close(self) -> None:
         self._transport.close()
 
+    @contextmanager
+    def dry_run(self) -> Iterator[None]:
+        """Let writes change nothing for a while, and return what they would do."""
+        before, self.is_dry_run = self.is_dry_run, True
+        called, self.on_dry_run = self.on_dry_run, lambda _: None
+        try:
+            yield
+        finally:
+            self.is_dry_run, self.on_dry_run = before, called
+
     def me(self) -> bodies.CallerView:
         return self.get("/v1/me", bodies.CallerView)
 
+    def dashboard_link(self) -> str:
+        """Return a link that logs a browser in to the dashboard, once, within five minutes.
+
+        Through the unix socket, the session gets a token of its own.
+        """
+        at, token = self._transport.where, ""
+        if at.startswith("http"):
+            base = at.rstrip("/")
+        else:
+            base = self._dashboard_address()
+            name = f"dashboard {self.me().name} {uuid4().hex[:8]}"
+            token = self.create_token(bodies.TokenBody(name=name, role=Role.OPERATOR, lasts=_SESSION)).token
+        body = bodies.DashboardLinkBody(token=token)
+        return base + self.send("POST", "/v1/dashboard/links", bodies.DashboardLink, body).path
+
+    def _dashboard_address(self) -> str:
+        """Return the address of the service's control port: a browser cannot use the unix socket."""
+        listeners = self.health().listeners or ()
+        for listener in listeners:
+            if listener.part == "control":
+                return f"{'https' if listener.is_tls else 'http'}://{listener.address}"
+        raise Refused(
+            "the service has no control port, which a browser needs; start it with --control 127.0.0.1:8255"
+        )
+
     def health(self) -> bodies.HealthDetail:
         return self.get("/v1/health", bodies.HealthDetail)
+
+    def cluster(self) -> bodies.ClusterStatus:
+        return self.get("/v1/cluster", bodies.ClusterStatus)
 
     def vms(self, **filters: object) -> Iterator[VmView]:
         return self.pages("/v1/vms", VmView, **filters)
@@ -84,14 +130,40 @@ class ControlClient:
     def vm(self, name: str) -> VmDetail:
         return self.get(f"/v1/vms/{_path_segment(name)}", VmDetail)
 
+    def set_vm(self, name: str, body: bodies.VmSetBody, key: str = "") -> CommandResult:
+        return self.send("PATCH", f"/v1/vms/{_path_segment(name)}", CommandResult, body, key)
+
+    def add_group(self, body: bodies.NewGroupBody, key: str = "") -> CommandResult:
+        return self.send("POST", "/v1/groups", CommandResult, body, key)
+
+    def remove_group(self, name: str, key: str = "") -> CommandResult:
+        return self.send("DELETE", f"/v1/groups/{_path_segment(name)}", CommandResult, key=key)
+
+    def remove_host(self, name: str, key: str = "") -> CommandResult:
+        return self.send("DELETE", f"/v1/hosts/{_path_segment(name)}", CommandResult, key=key)
+
+    def set_host(self, name: str, body: bodies.HostSetBody, key: str = "") -> CommandResult:
+        return self.send("PATCH", f"/v1/hosts/{_path_segment(name)}", CommandResult, body, key)
+
+    def operate_vms(self, body: bodies.VmBulkBody, key: str = "") -> CommandResult:
+        """Operate on all VMs that are selected; the result names those to which it was not done."""
+        return self.send("POST", "/v1/vms/operations", CommandResult, body, key)
+
+    def operate_hosts(self, body: bodies.HostBulkBody, key: str = "") -> CommandResult:
+        """Operate on all hosts that are selected; the result names those to which it was not done."""
+        return self.send("POST", "/v1/hosts/operations", CommandResult, body, key)
+
+    def cancel_events(self, body: bodies.EventCancelBody, key: str = "") -> CommandResult:
+        return self.send("POST", "/v1/events/cancel", CommandResult, body, key)
+
     def operate_vm(self, name: str, body: bodies.VmOperationBody, key: str = "") -> CommandResult:
         return self.send("POST", f"/v1/vms/{_path_segment(name)}/operations", CommandResult, body, key)
 
     def move_vm(self, name: str, body: bodies.MoveBody, key: str = "") -> CommandResult:
         return self.send("POST", f"/v1/vms/{_path_segment(name)}/move", CommandResult, body, key)
 
-    def hosts(self) -> Iterator[HostView]:
-        return self.pages("/v1/hosts", HostView)
+    def hosts(self, **filters: object) -> Iterator[HostView]:
+        return self.pages("/v1/hosts", HostView, **filters)
 
     def host(self, name: str) -> HostView:
         return self.get(f"/v1/hosts/{_path_segment(name)}", HostView)
@@ -121,7 +193,7 @@ class ControlClient:
         """Yield the newest ``finished`` finished events, then the unfinished ones."""
         return self.pages("/v1/events", EventView, finished=finished or None, **filters)
 
-    def story(self, id: str) -> Timeline:
+    def timeline(self, id: str) -> Timeline:
         return self.get(f"/v1/events/{_path_segment(id)}", Timeline)
 
     def history(self, **filters: object) -> Iterator[HistoryLine]:
@@ -137,6 +209,32 @@ class ControlClient:
     def postpone(self, id: str, body: bodies.PostponeBody, key: str = "") -> CommandResult:
         return self.send("POST", f"/v1/events/{_path_segment(id)}/postpone", CommandResult, body, key)
 
+    def rollouts(self, *, finished: int = 0) -> tuple[RolloutView, ...]:
+        """Return the newest ``finished`` ended rollouts, then those that have not ended."""
+        return self.get(f"/v1/rollouts{_query({'finished': finished or None})}", ResultPage[RolloutView]).items
+
+    def rollout(self, name: str) -> RolloutDetail:
+        return self.get(f"/v1/rollouts/{_path_segment(name)}", RolloutDetail)
+
+    def plan_rollout(self, body: bodies.RolloutBody) -> RolloutPlanView:
+        return self.send("POST", "/v1/rollouts/plan", RolloutPlanView, body)
+
+    def start_rollout(self, body: bodies.RolloutBody, key: str = "") -> RolloutDetail:
+        return self.send("POST", "/v1/rollouts", RolloutDetail, body, key)
+
+    def edit_rollout(self, name: str, body: bodies.RolloutEditBody, key: str = "") -> RolloutDetail:
+        return self.send("PATCH", f"/v1/rollouts/{_path_segment(name)}", RolloutDetail, body, key)
+
+    def steer_rollout(
+        self,
+        name: str,
+        verb: str,
+        body: bodies.PauseRolloutBody | bodies.RetryHostsBody | bodies.SkipHostBody | None = None,
+        key: str = "",
+    ) -> RolloutDetail:
+        """Pause, resume or cancel a rollout, or retry or skip hosts of it."""
+        return self.send("POST", f"/v1/rollouts/{_path_segment(name)}/{verb}", RolloutDetail, body, key)
+
     def operation(self, id: str) -> CommandResult:
         return self.get(f"/v1/operations/{_path_segment(id)}", CommandResult)
 
@@ -145,10 +243,16 @@ class ControlClient:
         return self._pages("/v1/fleet", bodies.DeclaredPage, {"vm": vm} if vm else {"limit": self._page})
 
     def change_fleet(
-        self, change: FleetDiff, *, cancel_events: bool = False, seen: int | None = None, key: str = ""
+        self,
+        change: FleetDiff,
+        *,
+        cancel_events: bool = False,
+        only_new: bool = False,
+        seen: int | None = None,
+        key: str = "",
     ) -> CommandResult:
-        """Apply a change of any size, as a whole or not at all."""
-        terms = FleetBody(cancel_events=cancel_events, seen=seen)
+        """Apply a change of any size, as a whole or not at all; ``only_new`` refuses records that exist."""
+        terms = FleetBody(cancel_events=cancel_events, only_new=only_new, seen=seen)
         return self._send("PATCH", "/v1/fleet", CommandResult, self._in_lines(terms, change), _LINES, key)
 
     def declaration(self, limit: int | None = None) -> Iterator[DeclarationPage]:
@@ -185,8 +289,10 @@ class ControlClient:
     def create_token(self, body: bodies.TokenBody, key: str = "") -> bodies.NewToken:
         return self.send("POST", "/v1/tokens", bodies.NewToken, body, key)
 
-    def rotate_token(self, id: str, key: str = "") -> bodies.NewToken:
-        return self.send("POST", f"/v1/tokens/{self._token(id)}/rotate", bodies.NewToken, key=key)
+    def rotate_token(self, id: str, key: str = "", *, overlap: int | None = None) -> bodies.NewToken:
+        """Give a token a new secret; the old one stays valid for ``overlap`` seconds."""
+        path = f"/v1/tokens/{self._token(id)}/rotate{_query({'overlap': overlap})}"
+        return self.send("POST", path, bodies.NewToken, key=key)
 
     def revoke_token(self, id: str, key: str = "") -> None:
         self._send("DELETE", f"/v1/tokens/{self._token(id)}", None, None, "", key)
@@ -240,6 +346,8 @@ class ControlClient:
         self, method: str, path: str, view: type[_View] | None, body: bytes | None, kind: str, key: str
     ) -> _View:
         key = key or self.key or f"{self.key_prefix}{uuid4()}"
+        if self.is_dry_run:
+            path += "?dry_run=true"
         headers = {"Idempotency-Key": key}
         if body is not None:
             headers["Content-Type"] = kind
@@ -254,7 +362,10 @@ class ControlClient:
                 sleep(pause)
             except AnswerLost as error:
                 raise AnswerLost(f"{error}, or repeat it: forewarn --idempotency-key {key} ...") from None
-        return self._decoded(said, view) if view is not None else None  # type: ignore[return-value]
+        result = self._decoded(said, view) if view is not None else None
+        if isinstance(result, CommandResult) and result.dry_run:
+            self.on_dry_run(result)
+        return result  # type: ignore[return-value]
 
     def _in_lines(self, terms: msgspec.Struct, change: FleetDiff) -> bytes:
         return b"\n".join(msgspec.json.encode(part) for part in (terms, *_parts(change, self._slice)))

@@ -21,6 +21,10 @@ class Unauthenticated(ForewarnError):
     """A token that is in force is needed here; send it as 'Authorization: Bearer fw_...'."""
 
 
+class InvalidSession(NotAllowed):
+    """The request has no valid CSRF token; reload the page and try again."""
+
+
 class TooManyFailures(ForewarnError):
     """Too many wrong tokens came from this address."""
 
@@ -32,6 +36,7 @@ class TooManyFailures(ForewarnError):
 KINDS: dict[type[ForewarnError], tuple[str, int, str]] = {
     TooManyFailures: ("too-many-failures", 429, "Too many wrong tokens"),
     Unauthenticated: ("unauthenticated", 401, "No token that is in force"),
+    InvalidSession: ("invalid-session", 403, "The page is out of date"),
     NotAllowed: ("not-allowed", 403, "The role does not permit this"),
     LimitReached: ("limit-reached", 429, "A limit is reached"),
     Unknown: ("unknown", 404, "There is no such thing"),

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult
 
 import msgspec
 
@@ -15,6 +15,7 @@ from forewarn.control.problems import error_of
 from forewarn.control.socket_path import short_path, socket_path
 from forewarn.core.errors import BadInput, ForewarnError, Unavailable
 from forewarn.core.redaction import shown_address
+from forewarn.core.web_addresses import split_web_address
 from forewarn.http.codec import HttpRequest, HttpResponse, MalformedResponse
 from forewarn.http.codec import authority as host_header
 from forewarn.http.connection import HttpClientConnection, TimeLimits, open_tcp, open_unix
@@ -117,7 +118,7 @@ class Transport(ABC):
 
     @abstractmethod
     def _unreachable(self, error: OSError) -> Unavailable:
-        """Say that nobody answers there, and what to do."""
+        """Say that no service answers there, and what to do."""
 
 
 class UnixTransport(Transport):
@@ -181,12 +182,8 @@ class WebTransport(Transport):
 
 def parse_service_url(url: str) -> SplitResult:
     """Take a URL of a service apart; raise BadInput that says how one is written."""
-    try:
-        parts = urlsplit(url)
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
-        is_good = False
-    if not is_good or parts.path.strip("/") or parts.query or parts.username:
+    parts = split_web_address(url)
+    if parts is None or parts.path.strip("/") or parts.query or parts.username:
         raise BadInput(
             f"{shown_address(url)!r} is no address of a service; write it like https://forewarn.example.org:8255"
         )

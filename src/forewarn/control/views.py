@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -10,8 +11,9 @@ from msgspec.structs import asdict
 
 from forewarn.audit.timeline import EventView, view_event
 from forewarn.config.durations import show_iso_duration
+from forewarn.core import turns
 from forewarn.core.declared_keys import RecordKind, ReplacedValue
-from forewarn.core.facts import AnyFact, Canceled, FleetChanged, FleetDeclared, HostCordonSet, Mark
+from forewarn.core.facts import AnyFact, Canceled, FleetChanged, FleetDeclared, HostCordonSet, Mark, Selected
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import (
     ApprovalRule,
@@ -20,6 +22,7 @@ from forewarn.core.model import (
     EvictionPolicy,
     Group,
     GroupKind,
+    Host,
     HostState,
     InstanceFacts,
     Interface,
@@ -27,9 +30,11 @@ from forewarn.core.model import (
     PowerRequest,
     Vm,
 )
+from forewarn.core.selectors import VmState, state_of_vm
 from forewarn.wire.azure_names import show_id
-from forewarn.wire.facts import describe_held
+from forewarn.wire.facts import describe_held, show_ids
 
+_MOST_AHEAD = 5
 LastAsked = Callable[[str], Mark | None]
 """Returns which VM of a group asked last, and when; without a VM, at the start, if none asked since."""
 
@@ -47,6 +52,8 @@ class VmView(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     spot: bool
     deallocated: bool
+    state: VmState = VmState.RUNNING
+    labels: dict[str, str] = {}
     events: int
 
 
@@ -71,6 +78,12 @@ class HostView(msgspec.Struct, frozen=True):
     state: HostState = HostState.UP
     cordoned: bool = False
     """Whether it receives no VMs."""
+    labels: dict[str, str] = {}
+
+
+def view_host(fleet: Fleet, host: Host) -> HostView:
+    name = host.name
+    return HostView(name, len(fleet.vms_on(name)), fleet.state_of(name), name in fleet.cordoned, host.labels)
 
 
 class PlacementView(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,11 +145,15 @@ class AnnouncementView(msgspec.Struct, frozen=True, kw_only=True):
 
     event: EventView
     group: str
+    host: str = ""
+    """The host of its VMs when it was announced."""
     without_notice: str = ""
     reason: str = ""
     """Why this VM was chosen, if the platform had a choice."""
     waits_for: str = ""
     waits_until: datetime | None = None
+    turn_after: tuple[str, ...] = ()
+    """The first unfinished events of its group that have their turn before it."""
     earliest_start: datetime | None = None
     """Earliest start, if quiet hours of its group are later than ``not_before``."""
     asked_by: str = ""
@@ -150,6 +167,13 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
 
     operation: str = ""
     """The id of the command in the history."""
+    dry_run: bool = False
+    """Nothing was changed: this is what the command would do. Its events would have other ids, unless it is given
+    with the same Idempotency-Key."""
+    selected: tuple[str, ...] = ()
+    """The VMs, hosts or events of a bulk operation."""
+    refused: dict[str, str] = {}
+    """Those of them to which it was not done, with the reason."""
     announcements: tuple[AnnouncementView, ...] = ()
     canceled: tuple[str, ...] = ()
     changed: dict[str, int] = {}
@@ -173,6 +197,8 @@ def view_vm(fleet: Fleet, vm: Vm) -> VmView:
         address=vm.address,
         spot=vm.spot,
         deallocated=vm.deallocated,
+        state=state_of_vm(fleet, vm),
+        labels=vm.labels,
         events=len(_events_on(fleet, vm)),
     )
 
@@ -240,10 +266,12 @@ def view_announcement(
     return AnnouncementView(
         event=view_event(event),
         group=event.group,
+        host=event.host,
         without_notice=event.without_notice,
         reason=event.reason,
         waits_for=show_id(event.waits_for),
         waits_until=event.waits_until,
+        turn_after=tuple(show_id(other.id) for other in islice(turns.ahead_of(fleet, event), _MOST_AHEAD)),
         earliest_start=earliest_start if event.status is EventStatus.SCHEDULED else None,
         **_last_request(fleet.groups.get(event.group), last_asked(event.group)),
     )
@@ -261,7 +289,13 @@ def view_changes(facts: tuple[AnyFact, ...]) -> CommandResult:
                 replaced = fact.replaced
     left = {vm: why for fact in facts if isinstance(fact, HostCordonSet) for vm, why in fact.left.items()}
     canceled = tuple(show_id(fact.event) for fact in facts if isinstance(fact, Canceled))
-    return CommandResult(changed=dict(changed), canceled=canceled, replaced=replaced, left=left)
+    result = CommandResult(changed=dict(changed), canceled=canceled, replaced=replaced, left=left)
+    for fact in facts:
+        if isinstance(fact, Selected):
+            names = [show_ids(name) for name in fact.names]
+            refused = {show_ids(name): show_ids(why) for name, why in fact.refused.items()}
+            result = msgspec.structs.replace(result, selected=tuple(names), refused=refused)
+    return result
 
 
 def _events_on(fleet: Fleet, vm: Vm) -> list[Event]:

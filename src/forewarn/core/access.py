@@ -1,9 +1,9 @@
 """Who may do what on the control plane: one table of roles and actions, and what an owner is allowed to see.
 
-Whoever comes through the unix socket is an operator, by the permissions of the file. Over TCP a token says who it is
-and in which role. An action is permitted or refused by role alone, before anything is looked up, so that a refusal
-tells nothing about what there is. Names are then looked up among what the bearer may see: what belongs to others is
-not there, in the same words and after the same work as what is nowhere.
+Callers on the unix socket are operators, by the permissions of the file. Over TCP a token identifies the caller and
+its role. An action is permitted or refused by role alone, before any lookup, so that a refusal reveals nothing about
+the fleet. Names are then looked up among what the caller may see: objects of other owners are reported as not found,
+with the same text and the same cost as names that do not exist.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ from forewarn.core.model import Caller, Event, Group, Host, Role, Vm
 
 
 class Action(StrEnum):
-    """What can be asked for, in the words of a refusal: "a viewer may not ..."."""
+    """Actions; the values are used in refusals: "a viewer may not ..."."""
 
     READ_VMS = "read VMs, groups and events"
     READ_HOSTS = "read hosts"
@@ -62,7 +62,7 @@ PERMITTED: dict[Role, frozenset[Action]] = {
     },
     Role.VIEWER: _READS | {Action.READ_HOSTS, Action.READ_FLEET, Action.READ_METRICS, Action.READ_HEALTH},
 }
-"""What each role may do. An owner does it to its own groups, and sees no others."""
+"""Actions of each role. An owner is limited to its own groups, and sees no others."""
 
 ACTION_OF_OPERATION = {operation: Action(f"{operation} VMs") for operation in VmOperation}
 
@@ -70,26 +70,26 @@ _ARTICLES = {Role.OPERATOR: "an", Role.OWNER: "an", Role.VIEWER: "a"}
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Who asks, in which role, and what it may see."""
+    """The authenticated caller of a request, its role, and what it may see."""
 
     caller: Caller
     role: Role
     groups: frozenset[str] = frozenset()
     """The groups of an owner."""
     token: str = ""
-    """The id of its token; empty where it came through the unix socket."""
+    """The id of its token; empty on the unix socket."""
     expires_at: datetime | None = None
     uid: int | None = None
-    """The number of the user at the other end of the unix socket."""
+    """The uid of the peer on the unix socket."""
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Whose requests these are, by kind and id: names may be given anew, and look alike."""
+        """The identity by kind and id: names can be reused, and can look alike."""
         return ("token", self.token) if self.token else ("uid", str(self.uid))
 
     @property
     def sees_all(self) -> bool:
-        """Tell whether no group is hidden from it."""
+        """Return whether it may see all groups."""
         return self.role is not Role.OWNER
 
     def sees(self, group: str) -> bool:
@@ -103,21 +103,21 @@ class Principal(msgspec.Struct, frozen=True):
             raise NotAllowed(f"{_ARTICLES[self.role]} {self.role} may not {action}; use a token of another role")
 
     def vm(self, fleet: Fleet, name: str) -> Vm:
-        """Return the VM of that name, if it may know of it."""
+        """Return the VM with this name, if it is visible."""
         vm = fleet.vms.get(name)
         if vm is not None and self.sees(vm.group):
             return vm
         raise unknown("VM", name, self.known_vms(fleet))
 
     def group(self, fleet: Fleet, name: str) -> Group:
-        """Return the group of that name, if it may know of it."""
+        """Return the group with this name, if it is visible."""
         group = fleet.groups.get(name)
         if group is not None and self.sees(name):
             return group
         raise unknown("group", name, self.known_groups(fleet))
 
     def host(self, fleet: Fleet, name: str) -> Host:
-        """Return the host of that name; whoever may not know of hosts was refused by its role."""
+        """Return the host with this name; roles that may not see hosts were refused before."""
         host = fleet.hosts.get(name)
         if host is not None:
             return host
@@ -132,7 +132,7 @@ class Principal(msgspec.Struct, frozen=True):
         return fleet.groups if self.sees_all else sorted(self.groups & fleet.groups.keys())
 
     def known_events(self, fleet: Fleet) -> Iterable[Event]:
-        """Return the unfinished events it may know of."""
+        """Return the visible unfinished events."""
         if self.sees_all:
             return fleet.events.values()
         return (event for group in self.known_groups(fleet) for event in fleet.events_of(group))

@@ -1,7 +1,7 @@
-"""What VMs are known by: their addresses, and the wires they hang on. Nobody may be taken for somebody else.
+"""Identification of VMs by address, tap or mark: no VM may be mistaken for another.
 
-Addresses are unique, but for VMs that each have a tap or a mark: their packets are told apart by where they come
-from. Taps and marks are unique in the whole fleet, so that a VM keeps its own wherever it moves.
+Addresses are unique, except among VMs with a tap or mark: their packets are distinguished by interface. Taps and
+marks are unique in the whole fleet, so that a VM keeps its own when it moves.
 """
 
 import re
@@ -16,16 +16,16 @@ from forewarn.core.model import Interface, Vm
 
 IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}", re.ASCII)
 LONGEST_DEVICE = 15
-"""Characters of the name of a network device on Linux."""
+"""Maximum length of the name of a network device on Linux."""
 TAP = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,{LONGEST_DEVICE - 1}}}")
 MAC = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 MARKS = range(2**32)
-"""The marks that a VM's packets may have; 0 is none."""
+"""The range of packet marks; 0 means no mark."""
 _NO_INTERFACE = Interface()
 
 
 def find_ambiguous(fleet: Fleet, declared: Mapping[str, Vm], gone: Collection[str]) -> Iterator[DeclarationConflict]:
-    """Yield the VMs that could be mistaken for each other, or for others that stay."""
+    """Yield conflicts: VMs that could be mistaken for each other, or for VMs that stay."""
     yield from _find_ambiguous(fleet, declared, gone, "address", fleet.addresses, lambda vm: vm.address)
     wired = {name: vm for name, vm in declared.items() if vm.interface != _NO_INTERFACE}
     if wired:
@@ -35,7 +35,7 @@ def find_ambiguous(fleet: Fleet, declared: Mapping[str, Vm], gone: Collection[st
 
 
 def check_addresses(declared: Mapping[str, Vm]) -> None:
-    """Refuse addresses and wires that are not written as they have to be."""
+    """Refuse addresses, taps, marks and MAC addresses that are not well-formed."""
     wired = {name: vm for name, vm in declared.items() if vm.interface != _NO_INTERFACE}
     for vm in declared.values():
         if vm.address:
@@ -68,7 +68,7 @@ def _find_ambiguous(
 
 
 def has_interface(vm: Vm) -> bool:
-    """Tell whether its packets can be told from others by where they come from."""
+    """Return whether its packets can be distinguished by tap or mark."""
     return bool(vm.interface.tap or vm.interface.mark)
 
 
@@ -92,7 +92,7 @@ def _check_interface(vm: Vm) -> None:
 
 def _check_address(vm: Vm, address: str) -> None:
     if IPV4.fullmatch(address):
-        return  # most are of this kind, and asking the library takes ten times as long
+        return  # fast path for the usual form: the library takes ten times as long
     try:
         canonical = str(ip_address(address))
     except ValueError:

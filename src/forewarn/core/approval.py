@@ -1,13 +1,12 @@
-"""Whose word lets an event start before its time.
+"""Approval rules: which approvals let an event start before NotBefore.
 
 ``any``  one approval of any VM of the group is enough (Azure's rule)
-``all``  every VM in Resources that is still there and runs must approve for itself; a neighbour's word is
-         recorded but does not count
-``quorum``  so many VMs of the group must approve, whichever they are; all that run, if they are fewer
+``all``  every VM in Resources that exists and runs must approve for itself; approvals of other VMs are
+         recorded but do not count
+``quorum``  N VMs of the group must approve; all running VMs, if there are fewer
 
-An operator's or owner's approval stands for all VMs under every rule. What concerns a group none of whose VMs runs
-needs no approval, unless the group's policy says otherwise. An approval is given once: whoever comes second, or
-repeats itself, is told that all is well and nothing changes.
+An operator's or owner's approval counts for all VMs under every rule. Events of a group without running VMs need no
+approval, unless the group's policy says otherwise. A second or repeated approval succeeds and changes nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +22,7 @@ from forewarn.core.notice import check_line, whole_second
 
 
 def approve(fleet: Fleet, command: Approve, now: datetime) -> Iterator[Approved | Postponed]:
-    """Yield what is new. One unknown, foreign or finished id, or a wish not granted, and nothing happens."""
+    """Yield the new approvals. One unknown, foreign or finished id, or a refused postponement, refuses all."""
     events = [_visible_event(fleet, command, id_) for id_ in dict.fromkeys(command.events)]
     postponed = list(_postpone(fleet, command, now))
     yield from _approve(fleet, command, events, now)
@@ -39,32 +38,52 @@ def _approve(fleet: Fleet, command: Approve, events: Iterable[Event], now: datet
             yield Approved(event.id, now, command.by, group=event.group)
             continue
         counts = rule is not ApprovalRule.ALL or command.by.name in event.vms
-        # A word that did not count may be given again once the rule has changed so that it does.
+        # An approval that did not count can be repeated after a change of the rule, and then counts.
         given = event.approvals if counts else (*event.approvals, *event.neighbours)
         if command.by.name not in given:
             yield Approved(event.id, now, command.by, counts, group=event.group)
 
 
 def is_enough(fleet: Fleet, event: Event) -> bool:
-    """Tell whether the approvals given so far let the event start."""
+    """Return whether the approvals so far satisfy the rule."""
     if event.approved_by:
         return True
+    if not event.approvals:
+        return False
     group = fleet.groups[event.group]
     match group.terms.approval:
         case ApprovalRule.ANY:
-            return bool(event.approvals)
+            return True
         case ApprovalRule.ALL:
             asked = _running(fleet, event.vms)
             return bool(asked) and all(name in event.approvals for name in asked)
         case ApprovalRule.QUORUM:
-            needed = min(group.terms.policy.quorum, len(_running(fleet, group.vms)))
-            return bool(event.approvals) and len(event.approvals) >= needed
+            needed = min(group.terms.policy.quorum, len(group.vms) - fleet.stopped.get(event.group, 0))
+            return len(event.approvals) >= needed
 
 
-def is_unneeded(fleet: Fleet, event: Event) -> bool:
-    """Tell whether nobody is left who could approve: none of the group's VMs runs, and its policy goes by that."""
+def still_needed(fleet: Fleet, event: Event) -> tuple[int, tuple[str, ...]]:
+    """Return how many more approvals the rule needs, and the running VMs that can still give one."""
+    if is_enough(fleet, event):
+        return 0, ()
     group = fleet.groups[event.group]
-    return group.terms.policy.approve_all_down and not _running(fleet, event.vms) and not _running(fleet, group.vms)
+    names = event.vms if group.terms.approval is not ApprovalRule.QUORUM else group.vms
+    given = set(event.approvals)
+    waiting = tuple(name for name in _running(fleet, names) if name not in given)
+    match group.terms.approval:
+        case ApprovalRule.ANY:
+            return 1, waiting
+        case ApprovalRule.ALL:
+            return len(waiting), waiting
+        case ApprovalRule.QUORUM:
+            needed = min(group.terms.policy.quorum, len(group.vms) - fleet.stopped.get(event.group, 0))
+            return max(1, needed - len(event.approvals)), waiting
+
+
+def is_unneeded(fleet: Fleet, group: str) -> bool:
+    """Return whether no VM can approve: no VM of the group runs, and its policy then approves automatically."""
+    found = fleet.groups[group]
+    return found.terms.policy.approve_all_down and all(fleet.vms[name].deallocated for name in found.vms)
 
 
 def describe_approvers(event: Event) -> str:
@@ -72,16 +91,18 @@ def describe_approvers(event: Event) -> str:
 
 
 def _postpone(fleet: Fleet, command: Approve, now: datetime) -> Iterator[Postponed]:
-    wished: set[str] = set()
-    for wish in command.postponements:
-        event = _visible_event(fleet, command, wish.event)
-        _refuse_postponement(fleet, event, wish, is_twice=event.id in wished or event.id in command.events)
-        wished.add(event.id)
-        not_before = whole_second(max(event.not_before, now)) + timedelta(seconds=wish.seconds)
-        yield Postponed(event.id, now, command.by, wish.seconds, not_before, wish.reason, group=event.group)
+    postponed: set[str] = set()
+    for postponement in command.postponements:
+        event = _visible_event(fleet, command, postponement.event)
+        _refuse_postponement(fleet, event, postponement, is_twice=event.id in postponed or event.id in command.events)
+        postponed.add(event.id)
+        not_before = whole_second(max(event.not_before, now)) + timedelta(seconds=postponement.seconds)
+        yield Postponed(
+            event.id, now, command.by, postponement.seconds, not_before, postponement.reason, group=event.group
+        )
 
 
-def _refuse_postponement(fleet: Fleet, event: Event, wish: Postponement, *, is_twice: bool) -> None:
+def _refuse_postponement(fleet: Fleet, event: Event, postponement: Postponement, *, is_twice: bool) -> None:
     limit = fleet.groups[event.group].terms.policy.postpone_limit
     left = limit - event.postponed
     if is_twice:
@@ -94,9 +115,9 @@ def _refuse_postponement(fleet: Fleet, event: Event, wish: Postponement, *, is_t
         raise Refused(f"group {event.group} allows no postponement; its policy is postpone_limit = 0")
     if EVENT_TYPES[event.type].ends_vm:
         raise Refused("an eviction or a deletion cannot be postponed")
-    if wish.seconds < 1 or wish.seconds > left:
-        raise Refused(f"event {event.id} can be postponed by 1 to {left} s more, not by {wish.seconds} s")
-    check_line("a reason", wish.reason)
+    if postponement.seconds < 1 or postponement.seconds > left:
+        raise Refused(f"event {event.id} can be postponed by 1 to {left} s more, not by {postponement.seconds} s")
+    check_line("a reason", postponement.reason)
 
 
 def _running(fleet: Fleet, names: Iterable[str]) -> list[str]:

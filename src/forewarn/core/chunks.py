@@ -1,4 +1,4 @@
-"""A fleet in pieces, small enough to be written and read without holding the whole twice."""
+"""A fleet in chunks, for snapshots: no second copy of the whole is needed in memory."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -21,13 +21,14 @@ from forewarn.core.model import (
     Token,
     Vm,
 )
+from forewarn.core.rollouts.model import HostRun, Rollout
 
 _CHUNK_SIZE = 10_000
 _Record = TypeVar("_Record")
 
 
 class DeclarationHead(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Which declaration was applied last."""
+    """The identity of the declaration last applied."""
 
     revision: int = 0
     digest: str = ""
@@ -35,7 +36,7 @@ class DeclarationHead(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
 
 
 class FleetChunk(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One piece."""
+    """One chunk."""
 
     hosts: tuple[Host, ...] = ()
     groups: tuple[Group, ...] = ()
@@ -52,19 +53,21 @@ class FleetChunk(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     power_requests: tuple[PowerRequest, ...] = ()
     crashed: tuple[str, ...] = ()
     evictions: tuple[Eviction, ...] = ()
+    rollouts: tuple[Rollout, ...] = ()
+    rollout_hosts: tuple[HostRun, ...] = ()
     declaration: DeclarationHead | None = None
-    """None for a fleet that an earlier release made, which recorded no declaration."""
+    """None for a fleet of an earlier release, which recorded no declaration."""
     undeclared: tuple[RecordName, ...] = ()
-    """What the fleet holds and the declaration does not."""
+    """Records of the fleet that are not declared."""
     declared_hosts: tuple[Host, ...] = ()
     declared_groups: tuple[GroupTerms, ...] = ()
     declared_vms: tuple[Vm, ...] = ()
-    """What the declaration has otherwise than the fleet."""
+    """Declared records that differ from the fleet."""
     held: tuple[HeldChange, ...] = ()
 
 
 def chunks_of(records: Iterable[_Record]) -> Iterator[tuple[_Record, ...]]:
-    """Yield the records, some thousands at a time."""
+    """Yield the records in slices of some thousands."""
     rest = iter(records)
     while piece := tuple(islice(rest, _CHUNK_SIZE)):
         yield piece

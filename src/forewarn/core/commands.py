@@ -1,18 +1,19 @@
-"""What can be asked of the fleet. Every cause, be it operator, VM, deadline or driver, becomes one of these.
+"""Commands. Every cause (operator, VM, deadline, driver) becomes one of these.
 
-A command carries an id, drawn at the edge or derived there from an Idempotency-Key, which is the seed of the ids of
-its events; the rules themselves draw nothing.
+A command has an id, random or derived from an Idempotency-Key; the ids of its events are derived from it. The rules
+themselves use no random numbers.
 """
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, TypedDict
 
 import msgspec
 
 from forewarn.core.facts import Fetch, Mark, RecordedRequest
 from forewarn.core.model import (
     ApprovalRule,
+    BulkOperation,
     Caller,
     EvictionPolicy,
     GroupTerms,
@@ -22,17 +23,18 @@ from forewarn.core.model import (
     Token,
     Vm,
 )
+from forewarn.core.rollouts.model import RecordedLength, RolloutPrediction, RolloutTerms
 
 Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="command"):
-    """One thing that is asked."""
+    """A command."""
 
     id: str
     by: Caller
     request: RecordedRequest | None = None
-    """What asked for it, where that is to be recorded."""
+    """The request of the control API, if it is to be recorded."""
 
 
 class ChangeFleet(Command, frozen=True, kw_only=True, tag="change-fleet"):
@@ -44,10 +46,12 @@ class ChangeFleet(Command, frozen=True, kw_only=True, tag="change-fleet"):
     removed_hosts: tuple[str, ...] = ()
     removed_groups: tuple[str, ...] = ()
     removed_vms: tuple[str, ...] = ()
+    only_new: bool = False
+    """Refuse records that exist, instead of changing them."""
     cancel_events: bool = False
-    """Cancel what is Scheduled for VMs that are removed, instead of refusing."""
+    """Cancel Scheduled events of removed VMs instead of refusing."""
     seen: int | None = None
-    """The fleet's number of changes that a difference was computed from; refused when it is out of date."""
+    """The number of fleet changes that the difference was computed from; refused if outdated."""
 
 
 class ApplyDeclaration(Command, frozen=True, kw_only=True, tag="apply-declaration"):
@@ -60,23 +64,51 @@ class ApplyDeclaration(Command, frozen=True, kw_only=True, tag="apply-declaratio
     removed_groups: tuple[str, ...] = ()
     removed_vms: tuple[str, ...] = ()
     seen: int
-    """The revision of the declaration that the difference was computed from; refused when it is out of date."""
+    """The revision of the declaration that the difference was computed from; refused if outdated."""
     digest: str = ""
-    """The SHA-256 of the file's bytes, by which an unchanged file is recognised."""
+    """The SHA-256 of the file, to recognise an unchanged file."""
     source: str = ""
-    """The file, as the operator named it."""
+    """The path of the file as given."""
     exact: bool = False
-    """Make the fleet equal to the file, whatever was changed at run time."""
+    """Make the fleet equal to the file, also where it was changed at run time."""
     cancel_events: bool = False
-    """Cancel what is Scheduled for VMs that leave their place, instead of refusing."""
+    """Cancel Scheduled events of VMs that leave their group or domain, instead of refusing."""
     yes: bool = False
-    """Carry out the removals that were held because they were too many."""
+    """Carry out removals that were held because there were too many."""
     is_start: bool = False
-    """Never refuse: hold what an event is in the way of, and leave out what the fleet has no room for."""
+    """Never refuse: hold changes that an event blocks, and leave out entries that conflict with the fleet."""
+
+
+class BulkCommand(Command, frozen=True, kw_only=True, tag="bulk"):
+    """Give one command for each of several VMs, hosts or events: each is carried out, or refused by itself."""
+
+    operation: BulkOperation
+    """What is done to each, such as ``vm restart``."""
+    commands: dict[str, Command]
+    """By the name of the VM or host, or the id of the event."""
+
+
+class SetVm(Command, frozen=True, kw_only=True, tag="set-vm"):
+    """Change keys of a VM; what is left out stays."""
+
+    vm: str
+    keys: tuple[str, ...]
+    """As the fleet file writes them; a label is ``labels.rack``."""
+    values: Vm
+    """The values of these keys, whatever its name; a label that it does not have is taken away."""
+    cancel_events: bool = False
+    """Cancel what is Scheduled for the VM where it leaves its place, instead of refusing."""
+
+
+class SetHost(Command, frozen=True, kw_only=True, tag="set-host"):
+    """Change labels of a host; what is left out stays, and None takes one away."""
+
+    host: str
+    labels: dict[str, str | None]
 
 
 class SetGroup(Command, frozen=True, kw_only=True, tag="set-group"):
-    """Change a group's terms; what is left out stays."""
+    """Change terms of a group; other terms stay."""
 
     group: str
     approval: ApprovalRule | None = None
@@ -92,7 +124,7 @@ class SetGroup(Command, frozen=True, kw_only=True, tag="set-group"):
 
 
 class VmOperation(StrEnum):
-    """What can be done to one VM with an event."""
+    """Operations on one VM that have an event."""
 
     RESTART = "restart"
     REDEPLOY = "redeploy"
@@ -102,7 +134,7 @@ class VmOperation(StrEnum):
 
 
 class HostOperation(StrEnum):
-    """What can be done to all VMs of a host with events."""
+    """Operations on all VMs of a host that have events."""
 
     FREEZE = "freeze"
     REBOOT = "reboot"
@@ -111,8 +143,16 @@ class HostOperation(StrEnum):
     FAIL = "fail"
 
 
+class AnnouncementTerms(TypedDict, total=False):
+    """Optional properties of announced events."""
+
+    not_before: datetime | None
+    duration: int | None
+    description: str | None
+
+
 class OperateVm(Command, frozen=True, kw_only=True, tag="operate-vm"):
-    """Announce an operation on one VM, or begin it where no notice is owed."""
+    """Announce an operation on one VM, or start it at once if no notice is required."""
 
     operation: VmOperation
     vm: str
@@ -130,64 +170,73 @@ class OperateHost(Command, frozen=True, kw_only=True, tag="operate-host"):
     duration: int | None = None
     description: str | None = None
     live: bool = False
-    """The driver can move its guests live, so a redeploy is felt as a freeze."""
+    """The driver supports live migration, so a redeploy is announced as a freeze."""
+    spared: tuple[str, ...] = ()
+    """VMs to which it is not announced, because a rollout has done it to them already."""
 
 
 class RepairHost(Command, frozen=True, kw_only=True, tag="repair-host"):
-    """Tell that a host that was expected to fail, or has failed, works again."""
+    """Record that a degraded or failed host is repaired."""
 
     host: str
 
 
 class CordonHost(Command, frozen=True, kw_only=True, tag="cordon-host"):
-    """Let a host receive no VMs any more, or again; the end of a cordon cancels what a drain has Scheduled."""
+    """Cordon or uncordon a host; uncordon cancels Scheduled events of a drain."""
 
     host: str
     is_cordoned: bool
 
 
+class SetMaintenance(Command, frozen=True, kw_only=True, tag="set-maintenance"):
+    """Begin or end maintenance of a host. The beginning cordons it; the end leaves the cordon."""
+
+    host: str
+    is_in_maintenance: bool
+
+
 class DrainHost(Command, frozen=True, kw_only=True, tag="drain-host"):
-    """Cordon a host and move its VMs away, as planned: one event per group and update domain."""
+    """Cordon a host and announce the planned moves of its VMs: one event per group and update domain."""
 
     host: str
     placements: dict[str, str]
-    """The host that each VM is to be moved to."""
+    """The target host of each VM."""
     left: dict[str, str] = {}
-    """The running VMs that stay, and why each cannot go."""
+    """Running VMs that cannot be moved, with the reason."""
     cold: tuple[str, ...] = ()
     """The VMs that cannot be moved while they run."""
     not_before: Instant | None = None
     duration: int | None = None
     description: str | None = None
     live: bool = False
-    """The driver can move its guests live, so a move is felt as a freeze."""
+    """The driver supports live migration, so a move is announced as a freeze."""
 
 
 class MoveVm(Command, frozen=True, kw_only=True, tag="move-vm"):
-    """Move a VM to a host, after notice, where the driver can; else record that it stands there."""
+    """Move a VM to a host after notice, if the driver can; else record its host."""
 
     vm: str
     host: str
     record: bool = False
-    """Only record it: somebody else has moved the machine."""
+    """Only record the host: the machine was moved by other means."""
     not_before: Instant | None = None
     duration: int | None = None
     description: str | None = None
     can_move: bool = False
-    """The driver can move a guest to a host that is named."""
+    """The driver can move a guest to a given host."""
     live: bool = False
-    """The driver can move its guests live, so a move is felt as a freeze."""
+    """The driver supports live migration, so a move is announced as a freeze."""
 
 
 class ReclaimSpot(Command, frozen=True, kw_only=True, tag="reclaim-spot"):
-    """Evict as many spot VMs, or all spot VMs of a host; the groups share the loss fairly."""
+    """Evict a number of spot VMs, or all spot VMs of a host, distributed fairly over the groups."""
 
     count: int | None = None
     host: str | None = None
 
 
 class ScaleIn(Command, frozen=True, kw_only=True, tag="scale-in"):
-    """Delete as many VMs of a scale set, so that the rest stays spread evenly."""
+    """Delete a number of VMs of a scale set, so that the remaining ones stay spread evenly."""
 
     group: str
     count: int
@@ -210,7 +259,7 @@ class DeallocateVm(Command, frozen=True, kw_only=True, tag="deallocate-vm"):
 
 
 class Postponement(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A wish for more time."""
+    """A request to postpone an event."""
 
     event: str
     seconds: int
@@ -218,91 +267,93 @@ class Postponement(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Approve(Command, frozen=True, kw_only=True, tag="approve"):
-    """Let events start before their time, or ask for more time. All of it is good, or nothing happens."""
+    """Approve or postpone events, all or nothing."""
 
     events: tuple[str, ...] = ()
     postponements: tuple[Postponement, ...] = ()
 
 
 class CancelEvent(Command, frozen=True, kw_only=True, tag="cancel-event"):
-    """Take back an event that has not started."""
+    """Cancel an event that has not started."""
 
     event: str
 
 
 class CreateToken(Command, frozen=True, kw_only=True, tag="create-token"):
-    """Let somebody in who shows the secret that this is the hash of."""
+    """Create a token; only the hash of its secret is stored."""
 
     token: Token
     replaces: str = ""
-    """The id of the token that it takes the place of, and which opens nothing any more."""
+    """The id of the token that it replaces, which becomes invalid."""
 
 
 class RevokeToken(Command, frozen=True, kw_only=True, tag="revoke-token"):
-    """Let a token open nothing any more."""
+    """Revoke a token."""
 
     token: str
 
 
 class SetSubscription(Command, frozen=True, kw_only=True, tag="set-subscription"):
-    """Tell somebody outside what happens from now on, or tell them otherwise than before."""
+    """Create or change a subscription."""
 
     subscription: Subscription
 
 
 class RemoveSubscription(Command, frozen=True, kw_only=True, tag="remove-subscription"):
-    """Tell somebody nothing any more."""
+    """Remove a subscription."""
 
     subscription: str
 
 
 class RecordTest(Command, frozen=True, kw_only=True, tag="record-test"):
-    """Record that somebody outside was sent a test; nothing else changes."""
+    """Record that a test notification was sent; nothing else changes."""
 
     subscription: str
 
 
 class RecordDelivered(Command, frozen=True, kw_only=True, tag="record-delivered"):
-    """Record how far subscribers have been told."""
+    """Record delivery progress of subscriptions."""
 
     revisions: dict[str, int]
 
 
 class Enrol(Command, frozen=True, kw_only=True, tag="enrol"):
-    """Switch a group on, because one of its VMs asked."""
+    """Switch a group on after a request of one of its VMs."""
 
     group: str
     vm: str
 
 
 class RecordAsked(Command, frozen=True, kw_only=True, tag="record-asked"):
-    """Record that VMs asked."""
+    """Record requests of VMs."""
 
     marks: tuple[Mark, ...]
 
 
 class SwitchOff(Command, frozen=True, kw_only=True, tag="switch-off"):
-    """Switch off those of these groups that nobody asked for since their mark for long enough."""
+    """Switch off the groups without a request since their mark for long enough."""
 
     marks: tuple[Mark, ...]
 
 
 class RecordFetched(Command, frozen=True, kw_only=True, tag="record-fetched"):
-    """Record that VMs were shown events."""
+    """Record that VMs fetched events."""
 
     fetches: tuple[Fetch, ...]
 
 
 class CheckDeadlines(Command, frozen=True, kw_only=True, tag="wake"):
-    """The time of these events has come."""
+    """Start events that are due."""
 
     events: tuple[str, ...]
 
 
 class RecordAttempt(Command, frozen=True, kw_only=True, tag="attempt"):
-    """The driver will be called for this event."""
+    """Record that the driver is about to be called for an event."""
 
     event: str
+    term: int = 0
+    node: str = ""
 
 
 class ImpactResult(StrEnum):
@@ -313,32 +364,140 @@ class ImpactResult(StrEnum):
 
 
 class ReportImpact(Command, frozen=True, kw_only=True, tag="report"):
-    """The driver told how an impact ended."""
+    """Report the result of an impact."""
 
     event: str
     result: ImpactResult
     detail: str = ""
     hosts: dict[str, str] = {}
-    """Where VMs stand now, for those that moved."""
+    """The new host of each moved VM."""
 
 
 class ReportPowerSwitch(Command, frozen=True, kw_only=True, tag="report-switch"):
-    """The driver told whether it started or stopped a VM."""
+    """Report whether the driver started or stopped a VM."""
 
     vm: str
     asked: str
-    """The id of the request that it was asked for."""
+    """The id of the request."""
     result: ImpactResult
     detail: str = ""
 
 
 class RecordClockStep(Command, frozen=True, kw_only=True, tag="record-clock-step"):
-    """Record that the wall clock shows another time than was expected."""
+    """Record a step of the wall clock."""
 
     expected: Instant
 
 
 class RecordObservation(Command, frozen=True, kw_only=True, tag="observe", rename={"observation": "sighting"}):
-    """The driver saw something happen to a machine that nobody had asked it for."""
+    """Record an observation of the driver: a change of a machine that Forewarn did not cause."""
 
     observation: Observation
+
+
+class StartRollout(Command, frozen=True, kw_only=True, tag="start-rollout"):
+    """Begin a rollout, or queue it behind one that shares a host."""
+
+    name: str
+    terms: RolloutTerms
+    prediction: RolloutPrediction | None = None
+    recorded: RecordedLength = RecordedLength()
+    runs_commands: bool = False
+    """The driver runs commands on hosts."""
+
+
+class EditRollout(Command, frozen=True, kw_only=True, tag="edit-rollout"):
+    """Change what a rollout does from its next wave on."""
+
+    name: str
+    terms: RolloutTerms
+    runs_commands: bool = False
+
+
+class PauseRollout(Command, frozen=True, kw_only=True, tag="pause-rollout"):
+    """Announce nothing more; keep what is Scheduled, or withdraw it."""
+
+    name: str
+    withdraw: bool = False
+
+
+class ResumeRollout(Command, frozen=True, kw_only=True, tag="resume-rollout"):
+    """Go on where a rollout was paused."""
+
+    name: str
+
+
+class CancelRollout(Command, frozen=True, kw_only=True, tag="cancel-rollout"):
+    """Withdraw what is Scheduled, and end the rollout when its Started events have ended."""
+
+    name: str
+
+
+class RetryHosts(Command, frozen=True, kw_only=True, tag="retry-hosts"):
+    """Let failed hosts of a rollout wait for a wave again: those named, or all."""
+
+    name: str
+    hosts: tuple[str, ...] = ()
+
+
+class SkipHost(Command, frozen=True, kw_only=True, tag="skip-host"):
+    """Leave a host out of a rollout, and withdraw what is Scheduled there."""
+
+    name: str
+    host: str
+
+
+class AdvanceRollout(Command, frozen=True, kw_only=True, tag="advance-rollout"):
+    """Let a rollout do what is next."""
+
+    rollout: str
+    node: str = ""
+    """The node that asks, and that will run commands on hosts."""
+    term: int = 0
+    """The term in which it leads."""
+    live: bool = False
+    """The driver can move its guests live."""
+
+
+class DrainRolloutHost(Command, frozen=True, kw_only=True, tag="drain-rollout-host"):
+    """Announce the moves that were planned for a host of a rollout; or say why there are none."""
+
+    rollout: str
+    host: str
+    placements: dict[str, str] = {}
+    left: dict[str, str] = {}
+    cold: tuple[str, ...] = ()
+    live: bool = False
+    failure: str = ""
+    """Why nothing could be planned."""
+
+
+class HostCommandPurpose(StrEnum):
+    """What a command on a host is run for."""
+
+    ASK = "ask"
+    RUN = "run"
+
+
+class ReportHostCommand(Command, frozen=True, kw_only=True, tag="report-host-command"):
+    """The driver told how a command on a host of a rollout ended."""
+
+    rollout: str
+    host: str
+    purpose: HostCommandPurpose
+    exit_status: int | None = None
+    """None where the command did not end by itself, or its end is unknown."""
+    detail: str = ""
+    live: bool = False
+    """The driver can move its guests live."""
+
+
+class ReportRolloutCheck(Command, frozen=True, kw_only=True, tag="report-rollout-check"):
+    """The gate and the alerts were looked at before a wave of a rollout."""
+
+    rollout: str
+    wave: int
+    passed: bool
+    detail: str
+    firing: tuple[str, ...] = ()
+    """The alerts that fire: these block the wave, and do not pause the rollout."""

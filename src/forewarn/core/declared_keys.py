@@ -1,16 +1,16 @@
-"""Hosts, groups and VMs as the keys that a fleet file writes, and what differs between two records of one name."""
+"""Hosts, groups and VMs as keys of a fleet file, and the differences between two records."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TypeVar
 
 import msgspec
 from msgspec.structs import asdict, replace
 
-from forewarn.core.model import GroupTerms, Host, InstanceFacts, Interface, Policy, Vm
+from forewarn.core.model import NO_LABELS, GroupTerms, Host, InstanceFacts, Interface, Policy, Vm
 
 DeclaredRecord = Host | GroupTerms | Vm
-"""What a fleet file declares: one host, group or VM."""
+"""A declared record: a host, group or VM."""
 
 _Record = TypeVar("_Record", Host, GroupTerms, Vm)
 
@@ -19,13 +19,15 @@ _NESTED: dict[str, tuple[str, ...]] = {
     "interface": Interface.__struct_fields__,
     "instance": InstanceFacts.__struct_fields__,
 }
+LABEL = "labels."
+"""What the key of a label begins with, as a key of its record."""
 _NOT_KEYS = frozenset({"name", "moved_to", "deallocated"})
 _GO_TOGETHER = (frozenset({"approval", "quorum"}), frozenset({"kind", "terminate_notice"}))
-"""Keys that make sense only beside each other; a file that changes one gives the other too."""
+"""Keys that belong together: a change of one includes the other."""
 
 
 class RecordKind(StrEnum):
-    """What a table of a fleet file declares."""
+    """Kinds of declared records."""
 
     HOST = "host"
     GROUP = "group"
@@ -33,36 +35,36 @@ class RecordKind(StrEnum):
 
 
 class HoldReason(StrEnum):
-    """What a held change waits for."""
+    """The cause of a held change."""
 
     EVENT = "event"
-    """The end of an unfinished event of the VM."""
+    """An unfinished event of the VM."""
     IN_USE = "in-use"
-    """The end of another record's use of it: a VM of the group or on the host, or the owner of an address."""
+    """Another record uses it: a VM of the group or on the host, or the owner of an address."""
     TOO_MANY = "too-many"
-    """The operator's word: a start never removes more than a fifth of the VMs."""
+    """Confirmation by the operator: a start never removes more than 20 % of the VMs."""
 
 
 class RecordName(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Which host, group or VM is meant."""
+    """The kind and name of a record."""
 
     kind: RecordKind
     name: str
 
 
 class HeldChange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A change of the fleet file that is not carried out yet; the declaration has the record that it leads to."""
+    """A change of the fleet file that is held; the declaration already contains the new record."""
 
     kind: RecordKind
     name: str
     reason: HoldReason
     keys: tuple[str, ...] = ()
-    """The keys that wait; none when the record is to be added or removed."""
+    """The held keys; none if the record is to be added or removed."""
     because: str = ""
-    """The id of the event that it waits for; else what is in its way, in words."""
+    """The id of the blocking event; else a description of the obstacle."""
     is_removal: bool = False
     cancel_events: bool = False
-    """Only a Started event holds it: the operator had Scheduled ones canceled."""
+    """Only a Started event blocks it: Scheduled ones were canceled by request."""
 
     @property
     def key(self) -> tuple[RecordKind, str]:
@@ -70,24 +72,24 @@ class HeldChange(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def action(self) -> str:
-        """What is held, in words."""
+        """A description of the held change."""
         if self.keys:
             return f"change of {', '.join(self.keys)}"
         return "removal" if self.is_removal else "addition"
 
 
 class DeclarationConflict(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """An entry of the file that the fleet has no room for, and why."""
+    """An entry of the file that conflicts with the fleet, with the reason."""
 
     kind: RecordKind
     name: str
     said: str
     other: str = ""
-    """The VM that is in the way."""
+    """The conflicting VM."""
 
 
 class ReplacedValue(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A value from run time that the file's value replaced."""
+    """A run-time value that was replaced by the file's value."""
 
     kind: RecordKind
     name: str
@@ -97,14 +99,14 @@ class ReplacedValue(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class RecordDifference(msgspec.Struct, frozen=True):
-    """One record that is otherwise than the file has it."""
+    """A record that differs from the file."""
 
     kind: RecordKind
     name: str
     is_declared: bool = True
     is_present: bool = True
     keys: dict[str, tuple[object, object]] = {}
-    """The file's value and the fleet's, where it has the record and the values differ."""
+    """The values of the file and of the fleet, for each differing key."""
 
 
 def kind_of(record: DeclaredRecord) -> RecordKind:
@@ -118,41 +120,54 @@ def kind_of(record: DeclaredRecord) -> RecordKind:
 
 
 def declared_form(record: DeclaredRecord) -> DeclaredRecord:
-    """Return the record without what happened to it at run time."""
+    """Return the record without run-time state."""
     match record:
-        case Vm(moved_to="", deallocated=False) | GroupTerms():
+        case Vm(moved_to="", deallocated=False) | GroupTerms() | Host():
             return record
         case Vm():
             return replace(record, moved_to="", deallocated=False)
-        case Host():
-            return Host(record.name)
 
 
 def keys_of(record: DeclaredRecord) -> dict[str, object]:
-    """Return the record's keys but its name, each with its value."""
+    """Return the record's keys but its name, each with its value. Each label is a key of its own: ``labels.rack``."""
     keys = asdict(declared_form(record))
+    if labels := keys.pop("labels", None):
+        keys |= {f"{LABEL}{key}": value for key, value in labels.items()}
     for nested in _NESTED:
         if nested in keys:
             keys |= asdict(keys.pop(nested))
     return {key: value for key, value in keys.items() if key not in _NOT_KEYS}
 
 
+def with_labels(labels: dict[str, str], changed: Mapping[str, object]) -> dict[str, str]:
+    """Return labels with some of them changed; None takes one away."""
+    found = {key: str(value) for key, value in {**labels, **changed}.items() if value is not None}
+    return dict(sorted(found.items())) if found else NO_LABELS
+
+
 def differing_keys(one: DeclaredRecord, other: DeclaredRecord) -> frozenset[str]:
-    """Return the keys that have different values; those that go together come together."""
+    """Return the keys with different values; keys that belong together are both included."""
     if one == other:
         return frozenset()
-    mine, theirs = keys_of(one), keys_of(other)
-    found = frozenset(key for key, value in mine.items() if theirs[key] != value)
+    found = frozenset(differing_values(keys_of(one), keys_of(other)))
     for family in _GO_TOGETHER:
         if found & family:
             found |= family
     return found
 
 
+def differing_values(one: dict[str, object], other: dict[str, object]) -> dict[str, tuple[object, object]]:
+    """Return the keys with different values, each with both; None stands for a label that is absent."""
+    return {key: (one.get(key), other.get(key)) for key in one | other if one.get(key) != other.get(key)}
+
+
 def with_keys(record: _Record, source: _Record, keys: Iterable[str]) -> _Record:
-    """Return the record with the values that ``source`` has for these keys."""
+    """Return the record with the values of ``source`` for these keys."""
     given = keys_of(source)
-    values = {key: given[key] for key in keys}
+    values = {key: given.get(key) for key in keys}
+    changed = {key.removeprefix(LABEL): values.pop(key) for key in list(values) if key.startswith(LABEL)}
+    if changed and not isinstance(record, GroupTerms):
+        values["labels"] = with_labels(record.labels, changed)
     for nested, fields in _NESTED.items():
         inner = {key: values.pop(key) for key in fields if key in values}
         if inner:

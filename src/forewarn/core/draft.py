@@ -1,7 +1,7 @@
-"""A draft of the fleet: what it would be after facts that are not committed yet.
+"""A draft of the fleet: its state after facts that are not committed yet.
 
-A draft lies over a committed fleet, reads through to it and never changes it. It holds only what its own facts
-changed, so that a draft of a fleet of a million VMs costs next to nothing. It is good until that fleet changes.
+A draft is an overlay of a committed fleet, which it never changes. It holds only what its own facts changed, so a
+draft of a million VMs costs almost nothing. It is valid until that fleet changes.
 """
 
 from collections.abc import ItemsView, Iterator, KeysView, ValuesView
@@ -21,20 +21,50 @@ _INDEXES = ("addresses", "taps", "marks")
 _PLAIN_OF_DECLARATION = ("revision", "digest", "source", "is_missing")
 
 
-class Overlay(dict[_Key, _Value]):
+class Layer(dict[_Key, _Value]):
+    """What was set or deleted over another dictionary, which stays as it is until ``merge``.
+
+    Over an empty dictionary, as many of a fleet are, this is all that there is, as fast as any dictionary.
+    """
+
+    __slots__ = ("_base", "_gone")
+
+    def __init__(self, base: dict[_Key, _Value]) -> None:
+        super().__init__()
+        self._base = base
+        self._gone: set[_Key] = set()
+
+    def merge(self) -> None:
+        """Make the other dictionary what this one is; this one is not to be used any more."""
+        for key in self._gone:
+            del self._base[key]
+        if dict.__len__(self):
+            self._base.update(dict.items(self))
+
+    @property
+    def changes(self) -> int:
+        """How many keys were set or deleted, about."""
+        return dict.__len__(self) + len(self._gone)
+
+    def merged(self) -> dict[_Key, _Value]:
+        """Return what ``merge`` makes of the other dictionary, which stays as it is."""
+        whole = self._base.copy()
+        for key in self._gone:
+            del whole[key]
+        for key, value in dict.items(self):  # not ``update``: other threads go on meanwhile
+            whole[key] = value
+        return whole
+
+
+class Overlay(Layer[_Key, _Value]):
     """A dictionary over another one, which stays as it is.
 
     It behaves and is ordered as a copy of the other one would be. Its own storage holds what was set since;
     ``_gone`` names what was deleted, also where it was set again later, at the end.
     """
 
-    __slots__ = ("_base", "_gone")
-    __hash__ = None  # as a dictionary
-
-    def __init__(self, base: dict[_Key, _Value]) -> None:
-        super().__init__()
-        self._base = base
-        self._gone: set[_Key] = set()
+    __slots__ = ()
+    __hash__ = None  # type: ignore[assignment]  # as a dictionary
 
     @property
     def _is_changed(self) -> bool:
@@ -63,7 +93,7 @@ class Overlay(dict[_Key, _Value]):
         yield from (key for key in reversed(self._base) if key not in self._gone)
 
     def __eq__(self, other: object) -> bool:
-        return dict(self.items()) == (dict(other.items()) if isinstance(other, Overlay) else other)
+        return dict(self.items()) == other
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -106,7 +136,7 @@ class Overlay(dict[_Key, _Value]):
         return ItemsView(self) if self._is_changed else self._base.items()
 
     def copy(self) -> dict[_Key, _Value]:
-        return dict(self.items())
+        return self.merged()
 
     def clear(self) -> None:
         dict.clear(self)
@@ -117,42 +147,23 @@ class Overlay(dict[_Key, _Value]):
             return key, self.pop(key)
         raise KeyError("it is empty")
 
-    def merge(self) -> None:
-        """Make the other dictionary what this one is; this one is not to be used any more."""
-        for key in self._gone:
-            del self._base[key]
-        if dict.__len__(self):
-            self._base.update(dict.items(self))
-
-    @property
-    def changes(self) -> int:
-        """How many keys were set or deleted, about."""
-        return dict.__len__(self) + len(self._gone)
-
-    def merged(self) -> dict[_Key, _Value]:
-        """Return what ``merge`` makes of the other dictionary, which stays as it is."""
-        whole = self._base.copy()
-        for key in self._gone:
-            del whole[key]
-        for key, value in dict.items(self):  # not ``update``: other threads go on meanwhile
-            whole[key] = value
-        return whole
-
     def _added(self) -> Iterator[_Key]:
         """Yield what stands after the keys of the other one, in the order in which it was set."""
         return (key for key in dict.__iter__(self) if key not in self._base or key in self._gone)
 
 
-class _OverlayOfDicts(Overlay[_Key, dict[str, None]]):
+class _OverlayOfDicts(Overlay[_Key, dict[str, _Value]]):
     """An overlay of dictionaries that are changed in place: each is copied before it is handed out by its key."""
 
     __slots__ = ()
 
-    def __missing__(self, key: _Key) -> dict[str, None]:
+    def __missing__(self, key: _Key) -> dict[str, _Value]:
         self[key] = copied = super().__missing__(key).copy()
         return copied
 
     def setdefault(self, key: _Key, default: Any = None) -> Any:
+        if (own := dict.get(self, key)) is not None:
+            return own
         if key not in self:
             self[key] = default
         return self[key]
@@ -163,12 +174,12 @@ class DraftFleet(Fleet):
 
     def __init__(self, base: Fleet) -> None:
         self._base = base
-        self._overlays: list[Overlay[Any, Any]] = []
+        self._overlays: list[Layer[Any, Any]] = []
         over = self._over
         self.hosts = over(base.hosts)
         self.groups = over(base.groups)
         self.vms = over(base.vms)
-        self.events = over(base.events)
+        self.events = Overlay(base.events)  # events may come below while a large change is decided
         self.addresses = self._index_over(base.addresses)
         self.taps = self._index_over(base.taps)
         self.marks = self._index_over(base.marks)
@@ -186,9 +197,13 @@ class DraftFleet(Fleet):
         self.cordoned = over(base.cordoned)
         self.power_requests = over(base.power_requests)
         self.crashed = over(base.crashed)
+        self.stopped = over(base.stopped)
+        self.rollouts = over(base.rollouts)
+        self.rollout_hosts = over(base.rollout_hosts)
+        self.rollout_events = over(base.rollout_events)
         self._vms_on = over(base._vms_on)
         self._events_of = _OverlayOfDicts(base._events_of)
-        self._overlays.append(self._events_of)
+        self._overlays += (self.events, self._events_of)
         self.overtaken: set[str] = set()
         """The groups of which events or enrolment changed below since the facts of this one were decided."""
         self._merged: dict[int, dict[Any, Any]] = {}
@@ -226,16 +241,14 @@ class DraftFleet(Fleet):
                 overlay.merge()
         _set_plain(self._base, self, _PLAIN)
         _set_plain(self._base.last_applied, self.last_applied, _PLAIN_OF_DECLARATION)
-        if not isinstance(self.events, Overlay):  # a step of the clock changed every event
-            self._base.events = self.events
 
     def dissolve(self) -> list[object]:
-        """Return the parts of a draft that is not used any more, to be freed one by one."""
-        parts: list[object] = [*self._overlays, *self._merged.values()]
+        """Return the parts of a draft that is not used any more, to be freed from the last to the first."""
+        parts: list[object] = [*self._merged.values(), *(each._gone for each in self._overlays), *self._overlays]
         vars(self).clear()
         return parts
 
-    def _swappable(self) -> Iterator[tuple[dict[Any, Any], Any, Overlay[Any, Any]]]:
+    def _swappable(self) -> Iterator[tuple[dict[Any, Any], Any, Layer[Any, Any]]]:
         """Yield the large overlays, each with the dictionary and the key that hold the dictionary below it."""
         base, last = self._base, self.last_applied
         below: Any
@@ -246,8 +259,8 @@ class DraftFleet(Fleet):
         for kind, overlay in last.differing.items():
             yield base.last_applied.differing, kind, overlay  # type: ignore[misc]  # a draft's are overlays
 
-    def _over(self, base: dict[_Key, _Value]) -> Overlay[_Key, _Value]:
-        overlay = Overlay(base)
+    def _over(self, base: dict[_Key, _Value]) -> Layer[_Key, _Value]:
+        overlay = Overlay(base) if base else Layer(base)
         self._overlays.append(overlay)
         return overlay
 

@@ -1,8 +1,8 @@
-"""What the fleet has otherwise than its fleet file: what run time made of it, and what a plan leaves as it is."""
+"""Drift: differences between the fleet and its fleet file."""
 
 from collections.abc import Iterable, Iterator
 
-from forewarn.core.declared_keys import DeclaredRecord, RecordDifference, RecordKind, keys_of
+from forewarn.core.declared_keys import DeclaredRecord, RecordDifference, RecordKind, differing_values, keys_of
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import GroupKind, GroupTerms, Vm
 from forewarn.core.proposal import Proposal
@@ -12,7 +12,7 @@ from forewarn.core.reconcile import DesiredRecords, RecordKey
 def find_drift(
     fleet: Fleet, wanted: DesiredRecords | None = None, change: Proposal | None = None
 ) -> Iterator[RecordDifference]:
-    """Yield what differs from the declaration last applied; with a plan, what will differ from the file after it."""
+    """Yield the differences from the declaration last applied; with a plan, those that remain after it."""
     wanted, change = wanted or {}, change or Proposal()
     if not (fleet.last_applied.covers_fleet or wanted):
         return
@@ -21,7 +21,7 @@ def find_drift(
         declared = wanted[key] if key in wanted else fleet.declared(kind, name)
         current = change.record_of(fleet, kind, name)
         if (declared is None or current is None) and _is_alone(declared or current):
-            continue  # it comes and goes with its VM, which tells it
+            continue  # it is created and removed with its VM, which is reported
         if found := compare_records(kind, name, declared, current):
             yield found
 
@@ -29,7 +29,7 @@ def find_drift(
 def compare_records(
     kind: RecordKind, name: str, declared: DeclaredRecord | None, current: DeclaredRecord | None
 ) -> RecordDifference | None:
-    """Say how a record differs from what is declared of it; None when it does not."""
+    """Return the difference between a record and its declaration; None if there is none."""
     if declared is None or current is None:
         if declared is current:
             return None
@@ -37,7 +37,7 @@ def compare_records(
     mine, theirs = keys_of(declared), keys_of(current)
     if isinstance(current, Vm):
         theirs["host"] = current.standing_on
-    found = {key: (value, theirs[key]) for key, value in mine.items() if theirs[key] != value}
+    found = differing_values(mine, theirs)
     return RecordDifference(kind, name, keys=found) if found else None
 
 

@@ -1,7 +1,7 @@
-"""When a group is switched on and off, and who was seen asking.
+"""Enrolment: when a group is switched on and off, and records of its requests.
 
-A group is on from the first request of one of its VMs until nobody asked for 24 hours. While it is off,
-operations that a user asks for run at once; the platform's own are announced all the same.
+A group is on from the first request of one of its VMs until 24 hours without a request. While it is off,
+user-initiated operations start at once; platform operations are announced nevertheless.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ def enrol(fleet: Fleet, command: Enrol, now: datetime) -> Iterator[Enrolled]:
 
 
 def record_asked(fleet: Fleet, command: RecordAsked, now: datetime, rules: Rules) -> Iterator[Asked]:
-    """Bring the marks up to date that have become old."""
+    """Update marks that are outdated."""
     marks = tuple(
         mark
         for mark in command.marks
@@ -29,7 +29,7 @@ def record_asked(fleet: Fleet, command: RecordAsked, now: datetime, rules: Rules
         and group.enrolled_at
         and (
             group.asked_at is None
-            or group.asked_at > now  # the clock was ahead when it was recorded
+            or group.asked_at > now  # recorded by a clock that was ahead
             or (now - group.asked_at >= rules.mark_after and mark.at > group.asked_at)
         )
     )
@@ -38,10 +38,10 @@ def record_asked(fleet: Fleet, command: RecordAsked, now: datetime, rules: Rules
 
 
 def switch_off(fleet: Fleet, command: SwitchOff, now: datetime, rules: Rules) -> Iterator[SwitchedOff]:
-    """Switch off the groups whose last request, by the mark and by the record, is too long ago."""
+    """Switch off the groups whose last request, by mark and by record, is too long ago."""
     for name, at in {mark.group: mark.at for mark in command.marks}.items():
         group = fleet.groups.get(name)
-        # A mark from the future was recorded by a clock that was ahead, and tells nothing.
+        # A mark in the future was recorded by a clock that was ahead, and is ignored.
         if group and group.enrolled_at:
             asked_at = max(at, group.asked_at) if group.asked_at and group.asked_at <= now else at
             if now - asked_at >= rules.idle_after:
@@ -49,9 +49,9 @@ def switch_off(fleet: Fleet, command: SwitchOff, now: datetime, rules: Rules) ->
 
 
 def record_fetched(fleet: Fleet, command: RecordFetched) -> Iterator[Fetched]:
-    """Record who was shown an event for the first time.
+    """Record which VMs fetched an event for the first time.
 
-    It may have ended since it was shown; its story tells who saw it all the same.
+    The event may have ended since; its timeline shows the fetch nevertheless.
     """
     seen: set[tuple[str, str]] = set()
     fetches = []

@@ -1,4 +1,4 @@
-"""What can be wrong with a request, by whose fault it is. A class's docstring is its default message."""
+"""Errors, by cause: caller, rules, service. The docstring of a class is its default message."""
 
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -19,15 +19,15 @@ class Refused(ForewarnError):
 
 
 class Unknown(Refused):
-    """There is nothing by that name."""
+    """There is no object with this name."""
 
 
 class NotAllowed(Refused):
-    """Whoever asks may not do this."""
+    """The caller is not permitted to do this."""
 
 
 class LimitReached(Refused):
-    """A limit that the operator set is reached."""
+    """A configured limit is reached."""
 
 
 class PlanOutdated(Refused):
@@ -35,7 +35,7 @@ class PlanOutdated(Refused):
 
 
 class BadInput(ForewarnError):
-    """What was given cannot be understood."""
+    """The input is invalid."""
 
 
 class Unavailable(ForewarnError):
@@ -47,11 +47,11 @@ class OutcomeUnknown(Unavailable):
 
 
 class IllegalTransition(ForewarnError):
-    """An event cannot take this step from where it stands."""
+    """The event's status does not allow this step."""
 
 
 def unknown(kind: str, name: str, known: "Iterable[str]") -> Unknown:
-    """Say that ``name`` is not there, and name the nearest that is."""
+    """Return an error that ``name`` does not exist, with the most similar name."""
     return Unknown(f"there is no {kind} {name!r}{nearest(name, known)}")
 
 
@@ -59,11 +59,11 @@ _COMPARED = 2_000
 
 
 def nearest(name: str, known: "Iterable[str]") -> str:
-    """Return ``; did you mean 'web-0'?``, or nothing when nothing is near.
+    """Return ``; did you mean 'web-0'?``, or nothing if no name is similar.
 
-    Only the first names are compared, so that a typing error costs no more in a fleet of a million.
+    Only the first names are compared, so that the cost does not depend on the size of the fleet.
     """
-    from difflib import get_close_matches  # noqa: PLC0415 - who makes no mistake does not pay for it
+    from difflib import get_close_matches  # noqa: PLC0415 - only needed for errors
 
     spelled = {each.lower(): each for each in islice(known, _COMPARED)}
     near = get_close_matches(name.lower(), spelled, n=1)

@@ -1,4 +1,4 @@
-"""The types of event, and what each operation announces: one row each.
+"""Tables: the types of event, and the operations with what each announces.
 
 Command line, settings, emulator, drivers and docs read these two tables; ``wire/azure_names.py`` says how each
 api-version shows a type.
@@ -12,26 +12,26 @@ from forewarn.core.model import Event, EventSource, EventType, Operation
 
 
 class EventTypeTraits(msgspec.Struct, frozen=True):
-    """What the rules know of a type of event."""
+    """Properties of an event type."""
 
     verb: str
-    """What a VM will do or undergo, as an infinitive: "restart", "be evicted"."""
+    """What happens to a VM, as an infinitive: "restart", "be evicted"."""
     notice: timedelta | None
-    """The least time between announcement and NotBefore, if nothing else is set; None: a term of the group."""
+    """Default minimum notice; None: a term of the group."""
     is_maintenance: bool = False
-    """From the platform, it goes one update domain at a time."""
+    """With source Platform, one update domain at a time."""
     start_order: int = 2
     """Ready events with a lower number start first."""
     ends_vm: bool = False
     """Its VMs are deallocated or deleted; it cannot be postponed."""
     takes_machine: bool = False
-    """It ends the machine that a VM runs on; a crash meanwhile is part of it."""
+    """It ends the machine of a VM; a crash during the event is expected."""
     boots_vm: bool = False
     """Its VMs boot again."""
 
     @property
     def effect(self) -> str:
-        """What a VM does or undergoes, in the present tense: "restarts", "is evicted"."""
+        """What happens to a VM, in the present tense: "restarts", "is evicted"."""
         return f"is{self.verb.removeprefix('be')}" if self.verb.startswith("be ") else f"{self.verb}s"
 
 
@@ -50,7 +50,7 @@ EVENT_TYPES = {
 }
 
 DEFAULT_NOTICES = {type_: row.notice for type_, row in EVENT_TYPES.items() if row.notice is not None}
-"""The types with a minimum that is a setting, and its default."""
+"""Event types with a configurable minimum notice, and its default."""
 
 
 class Announcement(msgspec.Struct, frozen=True):
@@ -61,7 +61,7 @@ class Announcement(msgspec.Struct, frozen=True):
     description: str
     duration: int = -1
     summary: str = ""
-    """Help of the command for it, where the command has no more to say than this."""
+    """Help text of the command, if it needs no longer one."""
 
 
 _BY_USER = "Virtual machine is going to be {} as requested by authorized user."
@@ -128,14 +128,14 @@ ANNOUNCEMENTS = {
 """What each operation announces."""
 
 LIVE_MIGRATION = Announcement(EventType.FREEZE, EventSource.PLATFORM, _MIGRATION, duration=5)
-"""What a redeploy of a host, a drain or a move announces instead where the driver moves the guests live."""
+"""What host redeploy, drain and move announce if the driver supports live migration."""
 
 KNOWN_DURATION = frozenset(told.type for told in ANNOUNCEMENTS.values() if told.duration >= 0)
-"""The types with a duration that is known when they are announced."""
+"""Event types with a known duration."""
 
 _MOVES = {Operation.HOST_REDEPLOY, Operation.HOST_DRAIN, Operation.VM_MOVE}
 
 
 def moves_vms(event: Event) -> bool:
-    """Tell whether an event moves its VMs to other hosts; a live migration is announced as a freeze."""
+    """Return whether an event moves its VMs to other hosts; live migration is announced as a freeze."""
     return event.type is EventType.REDEPLOY or event.operation in _MOVES

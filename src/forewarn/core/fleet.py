@@ -1,4 +1,4 @@
-"""The fleet: all VMs, hosts, groups and unfinished events, as the facts so far left them.
+"""The fleet: all VMs, hosts, groups and unfinished events; the fold of the facts so far.
 
 ``evolve`` is the only thing that changes a fleet. It is deterministic and total, and no fact but ``FleetChanged``
 costs more than what it touches.
@@ -6,7 +6,9 @@ costs more than what it touches.
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from copy import copy
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar, get_args
 
 from msgspec.structs import replace
 
@@ -32,6 +34,7 @@ from forewarn.core.facts import (
     HostStateSet,
     IncarnationsRaised,
     ObservationRecorded,
+    RolloutFact,
     StartedAtOnce,
     SubscriptionRemoved,
     SubscriptionSet,
@@ -62,12 +65,21 @@ from forewarn.core.model import (
     Token,
     Vm,
 )
+from forewarn.core.rollouts import evolution
+from forewarn.core.rollouts.model import HostRun, Rollout
 
 LOCATION_KEYS = ("group", "standing_on", "update_domain", "fault_domain")
-"""A VM's place, on which its unfinished events rest."""
+"""The keys of a VM that its unfinished events depend on."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EVICTIONS_KEPT = timedelta(hours=24)
-"""How long it is remembered that a group lost a spot VM."""
+"""How long evictions of a group are remembered."""
+_EVENT_CHANGES = frozenset(get_args(EventChanged))
+_ROLLOUT_FACTS = frozenset(get_args(RolloutFact))
+_NO_EVENTS: dict[str, Event] = {}
+_USER = EventSource.USER
+_SCHEDULED = EventStatus.SCHEDULED
+
+_Copied = TypeVar("_Copied", bound="Fleet | ReverseIndex | LastApplied")
 
 
 class Fleet:
@@ -79,7 +91,7 @@ class Fleet:
         self.vms: dict[str, Vm] = {}
         self.events: dict[str, Event] = {}
         self.addresses = ReverseIndex()
-        """More than one VM has an address only where their wires tell them apart."""
+        """VMs share an address only if taps or marks distinguish them."""
         self.taps = ReverseIndex()
         self.marks = ReverseIndex()
         self.tokens: dict[str, Token] = {}
@@ -88,30 +100,47 @@ class Fleet:
         """The declaration of the fleet file."""
         self.last_at = EPOCH
         self.clock_step: ClockStepped | None = None
-        """When the wall clock last showed another time than expected."""
+        """The last step of the wall clock."""
         self.changes = 0
-        """How often the operator declared something else."""
+        """The number of changes of the fleet."""
         self.user_operations = 0
         """How many user-initiated events are Scheduled."""
         self.retired_incarnation = 0
-        """The highest incarnation that was seen in a removed group, or by a removed VM."""
+        """The highest incarnation that a removed group showed or a removed VM saw."""
         self.evictions: deque[Eviction] = deque()
         """The evictions of the last 24 hours, the oldest first."""
         self.host_states: dict[str, HostState] = {}
-        """Of the hosts that are not up."""
+        """The state of hosts that are not up."""
         self.cordoned: dict[str, None] = {}
-        """The hosts that receive no VMs."""
+        """The cordoned hosts."""
         self.power_requests: dict[str, PowerRequest] = {}
-        """What the driver is asked to start or stop, or could not, by VM."""
+        """Pending or failed starts and stops, by VM."""
         self.crashed: dict[str, None] = {}
-        """The VMs that crashed and were not seen to run since."""
+        """VMs that crashed and have not been observed running since."""
+        self.rollouts: dict[str, Rollout] = {}
+        """Those that have not ended, by name."""
+        self.rollout_hosts: dict[str, HostRun] = {}
+        """The hosts of rollouts that have begun, by ``run_key``."""
+        self.rollout_events: dict[str, str] = {}
+        """The key of the host that an unfinished event of a rollout belongs to, by the event's id."""
+        self.stopped: dict[str, int] = {}
+        """The number of deallocated VMs of groups that have any."""
         self._vms_on: dict[str, tuple[str, ...]] = {}
-        self._events_of: dict[str, dict[str, None]] = {}
+        self._events_of: dict[str, dict[str, Event]] = {}
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether it has no VM, group or host."""
+        """Return whether it has no VM, group or host."""
         return not (self.vms or self.groups or self.hosts)
+
+    def copy(self) -> "Fleet":
+        """Return a copy with the same records, for a thread that reads it while this one changes."""
+        copied = _copy_of(self)
+        copied.addresses, copied.taps, copied.marks = map(_copy_of, (self.addresses, self.taps, self.marks))
+        copied.last_applied = _copy_of(self.last_applied)
+        copied.last_applied.differing = {kind: each.copy() for kind, each in self.last_applied.differing.items()}
+        vars(copied)["_events_of"] = {group: events.copy() for group, events in self._events_of.items()}
+        return copied
 
     def terms_of(self, group: str) -> GroupTerms | None:
         found = self.groups.get(group)
@@ -127,12 +156,12 @@ class Fleet:
                 return self.vms.get(name)
 
     def declared(self, kind: RecordKind, name: str) -> DeclaredRecord | None:
-        """Return what the declaration last applied has of a name."""
+        """Return the declared record of a name."""
         return self.last_applied.declared(kind, name, self.record_of(kind, name))
 
     def events_of(self, group: str) -> list[Event]:
         """Return the group's events in the order of their announcement."""
-        return [self.events[id_] for id_ in self._events_of.get(group, ())]
+        return list(self._events_of.get(group, _NO_EVENTS).values())
 
     def events_on(self, vm: str) -> list[Event]:
         return [event for event in self.events_of(self.vms[vm].group) if vm in event.vms]
@@ -149,14 +178,20 @@ class Fleet:
         self.last_at = entry.at
 
     def evolve(self, fact: AnyFact) -> None:
-        """Make the fleet what the fact made it."""
+        """Apply a fact."""
+        if type(fact) in _EVENT_CHANGES:  # as most facts are
+            self._change_event(fact)  # type: ignore[arg-type]  # mypy does not follow
+            return
+        if type(fact) in _ROLLOUT_FACTS:
+            evolution.evolve_rollout(self, fact)  # type: ignore[arg-type]  # as above
+            return
         match fact:
             case Announced() | StartedAtOnce():
                 self._add_event(lifecycle.begin(fact))
             case Fetched(fetches=fetches):
                 for fetch in fetches:
                     if fetch.event in self.events:
-                        self.events[fetch.event] = lifecycle.fetched(self.events[fetch.event], fetch)
+                        self._set_event(lifecycle.fetched(self.events[fetch.event], fetch))
             case Asked(marks=marks):
                 for mark in marks:
                     if mark.group in self.groups:
@@ -173,10 +208,10 @@ class Fleet:
                 self._remove_vms((name,))
             case VmDeallocated(vm=name, evicted_at=evicted_at, request=request):
                 self._note_eviction(name, evicted_at)
-                self.vms[name] = replace(self.vms[name], deallocated=True)
+                self._set_stopped(name, is_stopped=True)
                 self._request_power(name, request, on=False)
             case VmStarted(vm=name, request=request):
-                self.vms[name] = replace(self.vms[name], deallocated=False)
+                self._set_stopped(name, is_stopped=False)
                 self._request_power(name, request, on=True)
             case VmSwitched(vm=name, failure=failure):
                 request_then = self.power_requests.pop(name, None)
@@ -214,34 +249,39 @@ class Fleet:
                         self.subscriptions[id_] = replace(self.subscriptions[id_], told=revision)
             case ClockStepped(at=at):
                 self.clock_step = fact
-                self.events = {id_: lifecycle.after_step(event, fact) for id_, event in self.events.items()}
-                # What was recorded in the future counts as now, else it would count until then.
+                for event in list(self.events.values()):
+                    self._set_event(lifecycle.after_step(event, fact))
+                # Times in the future count as now, else they would count until then.
                 self.evictions = deque(replace(each, at=min(each.at, at)) for each in self.evictions)
-            case ObservationRecorded(observation=observation):  # what else follows from it is a fact of its own
+            case ObservationRecorded(observation=observation):  # its consequences are facts of their own
                 self.crashed.pop(observation.vm, None)
                 if observation.what is ObservationKind.CRASHED and observation.vm in self.vms:
                     self.crashed[observation.vm] = None
-            case _:
-                self._change_event(fact)
 
     def _add_event(self, event: Event) -> None:
-        self.events[event.id] = replace(event, since=self._raise_incarnation(event.group))
-        self._events_of.setdefault(event.group, {})[event.id] = None
+        self._set_event(replace(event, since=self._raise_incarnation(event.group)))
         self.user_operations += _is_user_operation(event)
+
+    def _set_event(self, event: Event) -> None:
+        self.events[event.id] = event
+        self._events_of.setdefault(event.group, {})[event.id] = event
 
     def _change_event(self, fact: EventChanged) -> None:
         event = self.events[fact.event]
-        self._forget_evictions(fact.at)
+        if self.evictions:
+            self._forget_evictions(fact.at)
         changed = lifecycle.after(event, fact)
         self.user_operations -= _is_user_operation(event)
-        if isinstance(fact, lifecycle.VISIBLE):
+        if type(fact) in lifecycle.VISIBLE:
             self._raise_incarnation(event.group)
         if changed.status not in lifecycle.ENDS:
             self.user_operations += _is_user_operation(changed)
-            self.events[event.id] = changed
+            self._set_event(changed)
             return
-        if isinstance(fact, Completed):
+        if type(fact) is Completed:
             self._forget_crashes(event.vms)
+        if event.rollout:
+            evolution.end_event(self, fact)
         del self.events[event.id]
         siblings = self._events_of[event.group]
         del siblings[event.id]
@@ -285,7 +325,7 @@ class Fleet:
     def _note(self, kind: RecordKind, name: str, before: DeclaredRecord | None, after: DeclaredRecord | None) -> None:
         self.last_applied.note(kind, name, before, after)
         if before is None or after is None:
-            self.last_applied.let_go((kind, name))  # it came or went, whatever was held
+            self.last_applied.let_go((kind, name))  # the record was added or removed, so a held change is obsolete
 
     def _set_host_state(self, host: str, state: HostState) -> None:
         self.host_states.pop(host, None)
@@ -296,6 +336,18 @@ class Fleet:
         self.cordoned.pop(host, None)
         if is_cordoned:
             self.cordoned[host] = None
+
+    def _set_stopped(self, name: str, *, is_stopped: bool) -> None:
+        vm = self.vms[name]
+        self._count_stopped(vm, -1)
+        self.vms[name] = vm = replace(vm, deallocated=is_stopped)
+        self._count_stopped(vm, 1)
+
+    def _count_stopped(self, vm: Vm, by: int) -> None:
+        if vm.deallocated:
+            count = self.stopped.pop(vm.group, 0) + by
+            if count:
+                self.stopped[vm.group] = count
 
     def _request_power(self, vm: str, request: str, *, on: bool) -> None:
         self.power_requests.pop(vm, None)
@@ -330,8 +382,10 @@ class Fleet:
                 self._disown(old)
                 if any(getattr(old, key) != getattr(vm, key) for key in LOCATION_KEYS):
                     self._leave_events(vm.name)
+                self._count_stopped(old, -1)
             self._note(RecordKind.VM, vm.name, old, vm)
             self.vms[vm.name] = vm
+            self._count_stopped(vm, 1)
             self._own(vm)
             groups.move(vm.name, old.group if old else "", vm.group)
             hosts.move(vm.name, old.standing_on if old else "", vm.standing_on)
@@ -344,6 +398,7 @@ class Fleet:
             self.power_requests.pop(name, None)
             self.crashed.pop(name, None)
             vm = self.vms.pop(name)
+            self._count_stopped(vm, -1)
             self._note(RecordKind.VM, name, vm, None)
             self._disown(vm)
             groups.move(name, vm.group, "")
@@ -352,7 +407,7 @@ class Fleet:
 
     def _leave_events(self, vm: str) -> None:
         for event in self.events_on(vm):
-            self.events[event.id] = lifecycle.without(event, vm)
+            self._set_event(lifecycle.without(event, vm))
 
     def _own(self, vm: Vm) -> None:
         self.addresses.add(vm.address, vm.name)
@@ -396,15 +451,15 @@ class Fleet:
     def _remove_group(self, name: str) -> None:
         group = self.groups.pop(name, None)
         if group is None:
-            return  # a standalone group leaves with its VM
+            return  # a standalone group is removed with its VM
         self._note(RecordKind.GROUP, name, group.terms, None)
-        # A group that comes back under its old name must not repeat an incarnation that showed something else.
-        # The first one only ever shows no events, so it may be repeated.
+        # A group that is added again with its old name must not repeat an incarnation that showed events.
+        # The first incarnation never shows events, so it may be repeated.
         if group.incarnation > 1:
             self.retired_incarnation = max(self.retired_incarnation, group.incarnation)
 
     def parts(self) -> Iterator[FleetChunk]:
-        """Yield the fleet in pieces, from which ``restore`` makes an equal one."""
+        """Yield the fleet in chunks, from which ``restore`` builds an equal one."""
         yield FleetChunk(
             hosts=tuple(self.hosts.values()),
             tokens=tuple(self.tokens.values()),
@@ -419,7 +474,10 @@ class Fleet:
             power_requests=tuple(self.power_requests.values()),
             crashed=tuple(self.crashed),
             evictions=tuple(self.evictions),
+            rollouts=tuple(self.rollouts.values()),
         )
+        for runs in chunks_of(self.rollout_hosts.values()):
+            yield FleetChunk(rollout_hosts=runs)
         for groups in chunks_of(self.groups.values()):
             yield FleetChunk(groups=groups)
         for vms in chunks_of(self.vms.values()):
@@ -442,13 +500,17 @@ class Fleet:
             fleet.subscriptions.update((each.id, each) for each in part.subscriptions)
             for vm in part.vms:
                 fleet.vms[vm.name] = vm
+                fleet._count_stopped(vm, 1)
                 fleet._own(vm)
                 if vm.standing_on:
                     standing.setdefault(vm.standing_on, []).append(vm.name)
             for event in part.events:
-                fleet.events[event.id] = event
-                fleet._events_of.setdefault(event.group, {})[event.id] = None
+                fleet._set_event(event)
                 fleet.user_operations += _is_user_operation(event)
+            fleet.rollouts.update((each.name, each) for each in part.rollouts)
+            for run in part.rollout_hosts:
+                fleet.rollout_hosts[run.key] = run
+                fleet.rollout_events.update(dict.fromkeys(run.events, run.key))
             if part.last_at:
                 fleet.last_at = part.last_at
                 fleet.clock_step = part.clock_step
@@ -466,9 +528,18 @@ class Fleet:
 
 
 def mark_key(mark: int) -> str:
-    """Return what a mark is found by; nothing for none."""
+    """Return the key of a mark; empty for no mark."""
     return str(mark) if mark else ""
 
 
 def _is_user_operation(event: Event) -> bool:
-    return event.source is EventSource.USER and event.status is EventStatus.SCHEDULED
+    return event.source is _USER and event.status is _SCHEDULED
+
+
+def _copy_of(whole: _Copied) -> _Copied:
+    """Return a copy with its own containers and the same records."""
+    copied = copy(whole)
+    for name, value in vars(whole).items():
+        if isinstance(value, (dict, deque)):
+            setattr(copied, name, value.copy())
+    return copied

@@ -1,4 +1,4 @@
-"""Changes of hosts, groups and VMs at run time. A change is checked whole before anything happens."""
+"""Changes of hosts, groups and VMs at run time. A change is checked completely before anything changes."""
 
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from forewarn.core import lifecycle
 from forewarn.core.addresses import check_addresses
-from forewarn.core.commands import ChangeFleet, SetGroup
+from forewarn.core.commands import ChangeFleet, SetGroup, SetHost, SetVm
+from forewarn.core.declared_keys import with_keys, with_labels
 from forewarn.core.errors import Refused, unknown
 from forewarn.core.facts import AnyFact, Canceled, GroupSet
 from forewarn.core.fleet import LOCATION_KEYS, Fleet
@@ -22,9 +23,9 @@ _Record = TypeVar("_Record", Host, GroupTerms, Vm)
 
 
 def change_fleet(fleet: Fleet, command: ChangeFleet, now: datetime) -> Iterator[AnyFact]:
-    """Declare what is different. Nothing happens when nothing is."""
+    """Yield the changes; nothing if nothing differs."""
     if command.seen is not None and command.seen != fleet.changes:
-        raise Refused("the fleet was changed by somebody else in the meantime; look at it and apply again")
+        raise Refused("the fleet was changed in the meantime; look at it and apply again")
     hosts, groups = index_by_name("host", command.hosts), index_by_name("group", command.groups)
     vms = {name: _keep_run_time(fleet, vm) for name, vm in index_by_name("VM", command.vms).items()}
     change = Proposal(
@@ -35,11 +36,51 @@ def change_fleet(fleet: Fleet, command: ChangeFleet, now: datetime) -> Iterator[
         gone_groups=_removed("group", command.removed_groups, fleet.groups, groups),
         gone_vms=_removed("VM", command.removed_vms, fleet.vms, vms),
     )
-    check_addresses(vms)
+    if command.only_new:
+        _refuse_known(fleet, change)
+    yield from _carry_out(fleet, change, now, cancel_events=command.cancel_events)
+
+
+def _refuse_known(fleet: Fleet, change: Proposal) -> None:
+    for kind, given, known in (
+        ("host", change.hosts, fleet.hosts),
+        ("group", change.groups, fleet.groups),
+        ("VM", change.vms, fleet.vms),
+    ):
+        for name in given:
+            if name in known:
+                raise Refused(f"there is a {kind} {name!r} already; to change it: forewarn {kind.lower()} set {name}")
+
+
+def set_vm(fleet: Fleet, command: SetVm, now: datetime) -> Iterator[AnyFact]:
+    """Change some keys of a VM. Its host is not among them: a move changes that."""
+    vm = fleet.vms.get(command.vm)
+    if vm is None:
+        raise unknown("VM", command.vm, fleet.vms)
+    if "host" in command.keys:
+        raise Refused(f"only a move changes the host of a VM: forewarn vm move {vm.name} HOST")
+    changed = with_keys(vm, replace(command.values, name=vm.name), command.keys)
+    change = Proposal(vms={vm.name: changed} if changed != vm else {})
+    yield from _carry_out(fleet, change, now, cancel_events=command.cancel_events)
+
+
+def set_host(fleet: Fleet, command: SetHost) -> Iterator[AnyFact]:
+    host = fleet.hosts.get(command.host)
+    if host is None:
+        raise unknown("host", command.host, fleet.hosts)
+    change = Proposal(hosts={host.name: replace(host, labels=with_labels(host.labels, command.labels))})
+    for conflict in change.conflicts(fleet):
+        raise Refused(conflict.said)
+    if fact := change.fact(fleet, at_run_time=True):
+        yield fact
+
+
+def _carry_out(fleet: Fleet, change: Proposal, now: datetime, *, cancel_events: bool) -> Iterator[AnyFact]:
+    check_addresses(change.vms)
     for conflict in change.conflicts(fleet):
         raise Refused(conflict.said)
     leaving = _leaving(fleet, change)
-    _refuse_unfinished(fleet, leaving, cancel_events=command.cancel_events)
+    _refuse_unfinished(fleet, leaving, cancel_events=cancel_events)
     yield from cancel_abandoned(fleet, leaving, now, "the VM's place in the fleet was changed")
     if fact := change.fact(fleet, at_run_time=True):
         yield fact
@@ -70,7 +111,7 @@ def set_group(fleet: Fleet, command: SetGroup) -> Iterator[GroupSet]:
 
 
 def index_by_name(kind: str, records: Iterable[_Record]) -> dict[str, _Record]:
-    """Return records by name; refuse names that cannot be, or that come twice."""
+    """Return records by name; refuse invalid and repeated names."""
     found: dict[str, _Record] = {}
     for record in records:
         check_name(kind, record.name)
@@ -80,16 +121,18 @@ def index_by_name(kind: str, records: Iterable[_Record]) -> dict[str, _Record]:
 
 
 def _removed(kind: str, names: Iterable[str], known: Collection[str], declared: Collection[str]) -> dict[str, None]:
+    removed: dict[str, None] = {}
     for name in names:
         if name not in known:
             raise unknown(kind, name, known)
         if name in declared:
             raise Refused(f"{kind} {name!r} is both declared and removed")
-    return dict.fromkeys(names)
+        removed[name] = None
+    return removed
 
 
 def _keep_run_time(fleet: Fleet, vm: Vm) -> Vm:
-    """Keep what happened at run time, unless that very key is declared anew."""
+    """Keep run-time state, unless the same key is declared anew."""
     old = fleet.vms.get(vm.name)
     if old is None:
         return replace(vm, moved_to="", deallocated=False)
@@ -97,7 +140,7 @@ def _keep_run_time(fleet: Fleet, vm: Vm) -> Vm:
 
 
 def _leaving(fleet: Fleet, change: Proposal) -> dict[str, None]:
-    """Return the VMs that leave the place on which their events rest."""
+    """Return the VMs whose group, domain or other key changes that their events depend on."""
     moved = (
         name
         for name, vm in change.vms.items()
@@ -119,7 +162,7 @@ def _refuse_unfinished(fleet: Fleet, leaving: Iterable[str], *, cancel_events: b
 
 
 def cancel_abandoned(fleet: Fleet, leaving: Collection[str], now: datetime, because: str) -> Iterator[Canceled]:
-    """Cancel the Scheduled events that nobody is left in; the others stay for those who are."""
+    """Cancel Scheduled events without remaining VMs; shared events stay for the others."""
     seen: set[str] = set()
     for name in leaving:
         for event in fleet.events_on(name):

@@ -1,4 +1,4 @@
-"""Applying a fleet file, and later what of it was held."""
+"""Applies a fleet file, and later the changes that were held."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -23,11 +23,11 @@ from forewarn.core.model import EventStatus, GroupTerms, Host, Vm
 from forewarn.core.reconcile import ApplyMode, DeclarationPlan, DesiredRecords, plan
 
 _SHOWN = 5
-"""How many reasons a refusal names."""
+"""Maximum number of reasons in a refusal."""
 
 
 def apply_declaration(fleet: Fleet, command: ApplyDeclaration, now: datetime) -> Iterator[AnyFact]:
-    """Carry out what changed in the file. At a start, whatever stands in the way is held or left out."""
+    """Carry out the changes of the file. At a start, blocked changes are held and conflicting entries left out."""
     made = plan_declaration(fleet, command)
     if not command.is_start:
         _refuse(made)
@@ -37,7 +37,7 @@ def apply_declaration(fleet: Fleet, command: ApplyDeclaration, now: datetime) ->
 
 
 def plan_declaration(fleet: Fleet, command: ApplyDeclaration) -> DeclarationPlan:
-    """Say what a file would change, without changing anything."""
+    """Return what a file would change, without changing anything."""
     revision = fleet.last_applied.revision
     if command.seen != revision:
         raise Refused(
@@ -51,14 +51,14 @@ def plan_declaration(fleet: Fleet, command: ApplyDeclaration) -> DeclarationPlan
 
 
 def retry_held(fleet: Fleet, now: datetime) -> Iterator[AnyFact]:
-    """Carry out the held changes that nothing is in the way of any more."""
-    made = plan(fleet, {}, ApplyMode(is_retry=True))
+    """Carry out held changes that are no longer blocked."""
+    made = plan(fleet, {}, ApplyMode())
     yield from _carry_out(fleet, made, now)
     yield from _hold(made)
 
 
 def _wanted(fleet: Fleet, command: ApplyDeclaration) -> DesiredRecords:
-    """Return what the file has otherwise than the declaration last applied."""
+    """Return the difference between the file and the declaration last applied."""
     check_addresses(index_by_name("VM", command.vms))
     wanted: DesiredRecords = {}
     given: Iterable[DeclaredRecord] = chain(
@@ -106,11 +106,11 @@ def _record(fleet: Fleet, command: ApplyDeclaration, made: DeclarationPlan) -> I
     out = {(each.kind, each.name) for each in left_out}
     wanted = {key: record for key, record in made.wanted.items() if key not in out}
     wanted |= {
-        key: _as_it_stands(fleet, held) for key in out & made.wanted.keys() if (held := last.held_change(*key))
+        key: _as_it_stands(fleet, held) for key in made.wanted if key in out and (held := last.held_change(*key))
     }
     if not last.covers_fleet:
         wanted = dict(_unlike_fleet(fleet, made, wanted))
-    records = [record for record in wanted.values() if record is not None]
+    records = wanted.values()
     gone = [key for key, record in wanted.items() if record is None]
     fact = FleetDeclared(
         revision=last.revision + 1,
@@ -131,12 +131,14 @@ def _record(fleet: Fleet, command: ApplyDeclaration, made: DeclarationPlan) -> I
 
 
 def _as_it_stands(fleet: Fleet, held: HeldChange) -> DeclaredRecord | None:
-    """Return what is declared of a record whose held change ends undone, so that the next file changes it again."""
+    """Return the declared record after a held change was dropped, so that the next file changes it again."""
     match fleet.declared(*held.key), fleet.record_of(*held.key):
         case Vm() as declared_vm, Vm() as vm if held.keys:
             return with_keys(declared_vm, vm, held.keys)
         case GroupTerms() as declared_terms, GroupTerms() as terms if held.keys:
             return with_keys(declared_terms, terms, held.keys)
+        case Host() as declared_host, Host() as host if held.keys:
+            return with_keys(declared_host, host, held.keys)
         case _, current:
             return None if current is None else declared_form(current)
 
@@ -144,7 +146,7 @@ def _as_it_stands(fleet: Fleet, held: HeldChange) -> DeclaredRecord | None:
 def _unlike_fleet(
     fleet: Fleet, made: DeclarationPlan, wanted: DesiredRecords
 ) -> Iterator[tuple[tuple[RecordKind, str], DeclaredRecord | None]]:
-    """Yield what the first declaration has otherwise than the fleet that it leads to."""
+    """Yield the differences between the first declaration and the resulting fleet."""
     change = made.change
     for key, record in wanted.items():
         after = made.change.record_of(fleet, *key)

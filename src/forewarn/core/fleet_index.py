@@ -1,10 +1,10 @@
-"""The indexes of the fleet: who has an address, a tap or a mark, and which VMs are in a group or on a host."""
+"""Indexes of the fleet: VMs by address, tap and mark, and by group and host."""
 
 from collections.abc import Collection, Iterator
 
 
 class ReverseIndex:
-    """Names by what they own. A million that share nothing cost one dictionary."""
+    """Reverse index: value to VM names. Unshared values cost one dictionary entry each."""
 
     def __init__(self) -> None:
         self._first: dict[str, str] = {}
@@ -17,22 +17,22 @@ class ReverseIndex:
         return iter(self._first)
 
     def __getitem__(self, owned: str) -> tuple[str, ...]:
-        """Return who owns it, the earliest first; nobody, if so."""
+        """Return the owners of a value, the earliest first."""
         first = self._first.get(owned)
         return () if first is None else (first, *self._others.get(owned, ()))
 
     @property
     def shared(self) -> Collection[str]:
-        """What is owned by more than one."""
+        """Values with several owners."""
         return self._others.keys()
 
     def add(self, owned: str, name: str) -> None:
-        """Let it be owned by one more; what is empty is nobody's."""
+        """Add an owner; ignore empty values."""
         if owned and self._first.setdefault(owned, name) != name and name not in self._others.get(owned, ()):
             self._others[owned] = (*self._others.get(owned, ()), name)
 
     def discard(self, owned: str, name: str) -> None:
-        """Let it be owned by one less, if that one owned it."""
+        """Remove an owner, if it is one."""
         left = [each for each in self[owned] if each != name]
         self._first.pop(owned, None)
         self._others.pop(owned, None)
@@ -43,7 +43,7 @@ class ReverseIndex:
 
 
 class MembershipChange:
-    """Who leaves and who joins, by the name of the group or host."""
+    """Members that leave and join, by group or host."""
 
     def __init__(self) -> None:
         self._leaving: dict[str, set[str]] = {}
@@ -55,8 +55,17 @@ class MembershipChange:
         if source != target and target:
             self._joining.setdefault(target, []).append(vm)
 
-    def touched(self) -> set[str]:
-        return {name for names in (self._leaving, self._joining) for name in names}
+    def touched(self) -> Iterator[str]:
+        """Yield the names in a deterministic order, and drop each when the next one is requested.
+
+        Dropping a million at once would block other threads.
+        """
+        for changes in (self._leaving, self._joining):
+            for name in list(changes):
+                if name in changes:
+                    yield name
+                    self._leaving.pop(name, None)
+                    self._joining.pop(name, None)
 
     def members_after(self, key: str, members: tuple[str, ...]) -> tuple[str, ...]:
         leaving = self._leaving.get(key)

@@ -1,9 +1,9 @@
-"""What is done to hosts and told of them: maintenance of all their VMs, and whether they fail.
+"""Host operations: maintenance of all VMs of a host, and the state of hosts.
 
     up --degrade--> degraded --fail--> failed          a host that is up may fail without warning
     degraded | failed --repaired--> up
 
-Nothing is moved to a failed host, and no VM can be added there. The same goes for a cordoned one, whatever its state.
+Nothing is moved to a failed host, and no VM can be added there. The same holds for a cordoned host in any state.
 """
 
 from collections.abc import Collection, Iterator
@@ -28,6 +28,9 @@ def operate_host(fleet: Fleet, command: OperateHost, now: datetime, rules: Rules
     check_host(fleet, command.host)
     if command.operation is HostOperation.DEGRADE:
         refuse_failed(fleet, command.host, "has failed already")
+        if fleet.state_of(command.host) is HostState.MAINTENANCE:
+            remedy = f"end that first: forewarn host exit-maintenance {command.host}"
+            raise Refused(f"host {command.host} is in maintenance; {remedy}")
     operation = Operation.of(OperationScope.HOST, command.operation)
     announcement = ANNOUNCEMENTS[operation]
     if command.operation is HostOperation.REDEPLOY and command.live:
@@ -40,7 +43,7 @@ def operate_host(fleet: Fleet, command: OperateHost, now: datetime, rules: Rules
             f"host {command.host} has an unfinished {command.operation} already: event {standing[0].id}{others}; "
             "wait until it ends, or cancel it"
         )
-    spared = {name for event in standing for name in event.vms if fleet.vms[name].standing_on == command.host}
+    spared = {*command.spared, *(name for event in standing for name in event.vms)}
     events = [
         event_for(fleet, command, number, vms, announcement, operation, now, rules, reason)
         for number, vms in enumerate(_impacted_together(fleet, command.host, spared))
@@ -60,18 +63,23 @@ def operate_host(fleet: Fleet, command: OperateHost, now: datetime, rules: Rules
 
 
 def repair_host(fleet: Fleet, command: RepairHost, now: datetime) -> Iterator[AnyFact]:
-    """End a host's failure, or the prediction of one: what is Scheduled because of it is canceled."""
+    """End a host's failure or predicted failure: events Scheduled because of it are canceled."""
     check_host(fleet, command.host)
     if fleet.state_of(command.host) is HostState.UP:
         return
-    for event in unfinished(fleet, command.host, Operation.HOST_DEGRADE):
+    yield from end_state(fleet, command.host, now, f"{command.host} was repaired")
+
+
+def end_state(fleet: Fleet, host: str, now: datetime, because: str) -> Iterator[AnyFact]:
+    """Set a host to up again; cancel what is Scheduled because it was expected to fail."""
+    for event in unfinished(fleet, host, Operation.HOST_DEGRADE):
         if event.status is EventStatus.SCHEDULED:
-            yield lifecycle.cancel(event, now, f"{command.host} was repaired")
-    yield HostStateSet(command.host, HostState.UP, now)
+            yield lifecycle.cancel(event, now, because)
+    yield HostStateSet(host, HostState.UP, now)
 
 
 def check_host(fleet: Fleet, host: str) -> None:
-    """Refuse a name that no host has."""
+    """Refuse the name of an unknown host."""
     if host not in fleet.hosts:
         raise unknown("host", host, fleet.hosts)
 
@@ -105,7 +113,7 @@ def _impacted_together(fleet: Fleet, host: str, spared: Collection[str]) -> list
 
 
 def _end_all_on(fleet: Fleet, host: str, spared: Collection[str], now: datetime) -> Iterator[AnyFact]:
-    """End the events of the VMs that stand on the host: nothing that was planned for them will come about."""
+    """End the events of the VMs on the host: none of them can be carried out."""
     ended = set(spared)
     for name in sorted(fleet.vms_on(host)):
         for event in fleet.events_on(name):
@@ -122,5 +130,5 @@ def _end_all_on(fleet: Fleet, host: str, spared: Collection[str], now: datetime)
 
 
 def _stands_wholly_on(fleet: Fleet, event: Event, host: str) -> bool:
-    """Tell whether all VMs of the event stand on the host by now, wherever they stood when it was announced."""
+    """Return whether all VMs of the event are on the host now, also if they moved since the announcement."""
     return all(fleet.vms[name].standing_on == host for name in event.vms)

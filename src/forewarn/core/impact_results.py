@@ -1,4 +1,4 @@
-"""What follows when an impact has ended: who is gone, deallocated or somewhere else."""
+"""The consequences of an impact's end: VMs that are removed, deallocated or moved."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -12,7 +12,7 @@ from forewarn.core.model import Event, EventStatus, EventType, EvictionPolicy, H
 
 
 def report_impact(fleet: Fleet, command: ReportImpact, now: datetime) -> Iterator[AnyFact]:
-    """Yield the end of the event and what it leaves behind. A word that comes after the end changes nothing."""
+    """Yield the end of the event and its consequences. Late reports are ignored."""
     event = fleet.events.get(command.event)
     if event is None or event.status is not EventStatus.STARTED:
         return
@@ -39,7 +39,7 @@ def report_impact(fleet: Fleet, command: ReportImpact, now: datetime) -> Iterato
 
 
 def cancel_events_of_vm(fleet: Fleet, vm: str, now: datetime, because: str) -> Iterator[Canceled]:
-    """Cancel what is Scheduled for this VM alone; what it shares with VMs that are still there stays."""
+    """Cancel Scheduled events of this VM alone; events shared with existing VMs stay."""
     for event in fleet.events_on(vm):
         is_alone = all(fleet.vms[name].deallocated for name in event.vms if name != vm)
         if event.status is EventStatus.SCHEDULED and is_alone:
@@ -47,7 +47,7 @@ def cancel_events_of_vm(fleet: Fleet, vm: str, now: datetime, because: str) -> I
 
 
 def removes_vms(fleet: Fleet, event: Event) -> bool:
-    """Tell whether the event's VMs leave the fleet when it completes."""
+    """Return whether the event's VMs are removed from the fleet when it completes."""
     if event.type is EventType.PREEMPT:
         return fleet.groups[event.group].terms.eviction is EvictionPolicy.DELETE
     return event.type is EventType.TERMINATE
@@ -63,20 +63,20 @@ def _aftermath(fleet: Fleet, event: Event, name: str, now: datetime) -> Iterator
             yield VmRemoved(name, "evicted", now, event.group)
         case EventType.PREEMPT:
             for canceled in cancel_events_of_vm(fleet, name, now, f"{name} was evicted"):
-                # What an eviction leaves behind can still be deleted.
+                # A deallocated VM can still be deleted.
                 if fleet.events[canceled.event].type is not EventType.TERMINATE:
                     yield canceled
             yield VmDeallocated(name, "evicted", now)
 
 
 def _has_left(fleet: Fleet, event: Event, name: str, host: str) -> bool:
-    """Tell whether a VM that is still there stands on this host instead of where it stood."""
+    """Return whether an existing VM is now on this host instead of its recorded one."""
     is_there = name in event.vms and not EVENT_TYPES[event.type].ends_vm
     return is_there and host != fleet.vms[name].standing_on
 
 
 def cancel_events_of_hosts(fleet: Fleet, group: str, moves: dict[str, str], now: datetime) -> Iterator[Canceled]:
-    """Cancel what is Scheduled for a host on which none of its VMs stands any more."""
+    """Cancel Scheduled host events without VMs on the host any more."""
     for event in fleet.events_of(group):
         is_of_host = event.operation.is_of_host and event.status is EventStatus.SCHEDULED
         if not is_of_host or moves.keys().isdisjoint(event.vms):

@@ -1,8 +1,8 @@
-"""What a VM is shown never falls, whichever group it joins.
+"""The incarnation that a VM sees never falls, also when it changes its group.
 
 A group's incarnation rises with its own events. A VM that joins from a group with a higher one would see it fall, so
-the new group's is raised above it. Of VMs that were removed the fleet remembers one number, the highest incarnation
-that any of them may have seen: a VM that is new, or comes back under its old name, joins above it.
+the new group's incarnation is raised above it. For removed VMs the fleet keeps one number, the highest incarnation
+that any of them may have seen: a new VM, or one that is added again with its old name, joins above it.
 """
 
 from typing import assert_never
@@ -19,18 +19,20 @@ from forewarn.core.facts import (
     IncarnationsRaised,
     ObservationRecorded,
     RecordChanged,
+    RolloutFact,
+    Selected,
     VmRemoved,
 )
 from forewarn.core.fleet import Fleet
 
 _REMOVED = ""
-"""Stands for the removed VMs among the names of groups."""
+"""Represents the removed VMs among the names of groups."""
 _FIRST = 1
-"""The incarnation that only ever shows no events, so that it may be seen again."""
+"""The first incarnation: it never shows events, so it may be repeated."""
 
 
 def floors(fleet: Fleet, fact: AnyFact) -> dict[str, int]:
-    """Return what groups must lie above after the fact, which the fleet has not taken in yet."""
+    """Return the lower bounds of incarnations after a fact that is not applied yet."""
     least: dict[str, int] = {}
 
     def set_floor(group: str, incarnation: int) -> None:
@@ -51,7 +53,7 @@ def floors(fleet: Fleet, fact: AnyFact) -> dict[str, int]:
             set_floor(_REMOVED, fleet.groups[fleet.vms[name].group].incarnation)
         case _ if isinstance(fact, (EventFact, Fetched, RecordChanged, DeclarationFact, EnrolmentFact)):
             pass
-        case _ if isinstance(fact, (AccessFact, ObservationRecorded, ClockStepped)):
+        case _ if isinstance(fact, (AccessFact, ObservationRecorded, ClockStepped, RolloutFact, Selected)):
             pass
         case _:
             assert_never(fact)
@@ -59,7 +61,7 @@ def floors(fleet: Fleet, fact: AnyFact) -> dict[str, int]:
 
 
 def raise_above(fleet: Fleet, least: dict[str, int]) -> IncarnationsRaised | None:
-    """Return what lifts those groups above their floors that lie on or below them; None where all lie above."""
+    """Return the fact that raises groups above their lower bounds; None if all are above."""
     retired = least.pop(_REMOVED, 0)
     raised = IncarnationsRaised(
         {name: floor + 1 for name, floor in least.items() if fleet.groups[name].incarnation <= floor},

@@ -1,7 +1,7 @@
-"""The declaration last applied: what the fleet file said, kept as what differs from the fleet.
+"""The declaration last applied, stored as its differences from the fleet.
 
-The declaration of a record is the fleet's own record, without what happened at run time, unless ``differing`` has
-another. Only differences cost memory, however large the fleet is.
+The declaration of a record is the fleet's own record without run-time state, unless ``differing`` has another. Only
+differences cost memory, however large the fleet is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,38 +24,38 @@ from forewarn.core.model import GroupTerms, Host, Vm
 
 
 class LastApplied:
-    """The declaration, and the changes of it that are held."""
+    """The declaration and its held changes."""
 
     def __init__(self) -> None:
         self.revision = 0
-        """How many declarations were applied; 0 before the first."""
+        """The number of applied declarations; 0 before the first."""
         self.digest = ""
-        """The digest of the file's bytes; empty when the file was not applied whole."""
+        """The digest of the file; empty if the file was not applied completely."""
         self.source = ""
-        """The file it came from, as the operator named it."""
+        """The path of the file as given."""
         self.is_missing = False
         """The fleet is from a release that recorded no declaration."""
         self.differing: dict[RecordKind, dict[str, DeclaredRecord | None]] = {kind: {} for kind in RecordKind}
-        """Records that the declaration has otherwise than the fleet; None where it has none."""
+        """Declared records that differ from the fleet; None if the record is not declared."""
         self.waiting: dict[tuple[RecordKind, str], HeldChange] = {}
-        """The changes that are carried out as soon as nothing is in their way."""
+        """Changes that are carried out as soon as they are no longer blocked."""
         self.guarded: dict[tuple[RecordKind, str], HeldChange] = {}
-        """The removals that wait for the operator's word."""
+        """Removals that wait for confirmation by the operator."""
 
     @property
     def covers_fleet(self) -> bool:
-        """Tell whether a record that does not differ is declared as the fleet has it; else it is not declared."""
+        """Return whether a record without a difference is declared (as in the fleet), or not declared."""
         return self.revision > 0 or self.is_missing
 
     def declared(self, kind: RecordKind, name: str, current: DeclaredRecord | None) -> DeclaredRecord | None:
-        """Return what is declared of a name, given what the fleet holds of it."""
+        """Return the declared record of a name, given the fleet's record."""
         differing = self.differing[kind]
         if name in differing:
             return differing[name]
         return declared_form(current) if current is not None and self.covers_fleet else None
 
     def note(self, kind: RecordKind, name: str, before: DeclaredRecord | None, after: DeclaredRecord | None) -> None:
-        """Keep what is declared of a record while the fleet's own changes at run time."""
+        """Keep the declared record while the fleet's record changes at run time."""
         if self.revision:
             self.declare(kind, name, self.declared(kind, name, before), after)
 
@@ -87,12 +87,12 @@ class LastApplied:
         return self.waiting.get((kind, name)) or self.guarded.get((kind, name))
 
     def holds_removal(self, vm: str) -> bool:
-        """Tell whether a VM is to be removed as soon as nothing is in the way."""
+        """Return whether a removal of the VM is held."""
         held = self.held_change(RecordKind.VM, vm)
         return held is not None and held.is_removal
 
     def absent(self, kind: RecordKind, present: Mapping[str, object]) -> Iterator[DeclaredRecord]:
-        """Yield the declared records that the fleet does not hold."""
+        """Yield the declared records that are not in the fleet."""
         for name, record in self.differing[kind].items():
             if record is not None and name not in present:
                 yield record
@@ -102,7 +102,7 @@ class LastApplied:
 
     def parts(self) -> Iterator[FleetChunk]:
         for kind, differing in self.differing.items():
-            # By name: a fleet that was read from a snapshot came by them in another order.
+            # Sorted by name: a fleet from a snapshot has another order.
             ordered = sorted(differing.items(), key=itemgetter(0))
             for names in chunks_of(name for name, record in ordered if record is None):
                 yield FleetChunk(undeclared=tuple(RecordName(kind, name) for name in names))

@@ -9,7 +9,7 @@
      +--StartedAtOnce--> Started
 
 The arrows are the facts in ``TRANSITIONS``; every other step raises. An event has one id for life. Scheduled and
-Started events live in the fleet; the other three are where an event leaves it, and can be read in the journal.
+Started events are in the fleet; with the other three statuses an event leaves it, and is read from the journal.
 """
 
 from datetime import timedelta
@@ -42,8 +42,9 @@ from forewarn.core.model import CallerKind, Event, EventStatus
 if TYPE_CHECKING:
     from datetime import datetime
 
+_VM = CallerKind.VM
 LONGEST_ABSENCE = timedelta(days=30)
-"""A start later than this after the last fact is taken for a step of the clock."""
+"""A start of the service that is later than this after the last fact counts as a step of the clock."""
 
 TRANSITIONS: dict[tuple[EventStatus | None, type[EventFact]], EventStatus] = {
     (None, Announced): EventStatus.SCHEDULED,
@@ -66,17 +67,17 @@ LEADS_TO = {fact: status for (before, fact), status in TRANSITIONS.items() if st
 ENDS = tuple(status for status in EventStatus if all(before is not status for before, _ in TRANSITIONS))
 """The statuses with which an event leaves the fleet."""
 
-VISIBLE = (*LEADS_TO, Postponed, BroughtForward)
+VISIBLE = frozenset((*LEADS_TO, Postponed, BroughtForward))
 """The facts that change what the newest api-version shows, and so raise the incarnation."""
 
 
 def allows(status: EventStatus | None, fact: type[EventFact]) -> bool:
-    """Tell whether an event of this status can take the step."""
+    """Return whether an event with this status allows the step."""
     return (status, fact) in TRANSITIONS
 
 
 def status_after(status: EventStatus | None, fact: EventFact) -> EventStatus:
-    """Return the status that a fact leads to; raise where the table has no such step."""
+    """Return the status after a fact; raise if the table has no such transition."""
     try:
         return TRANSITIONS[status, type(fact)]
     except KeyError:
@@ -93,15 +94,18 @@ def begin(fact: EventCreated) -> Event:
 
 
 def after(event: Event, fact: EventChanged) -> Event:
-    """Return what ``fact`` made of the event; its status is one of ``ENDS`` when it leaves the fleet."""
+    """Return the event after ``fact``; its status is one of ``ENDS`` if it leaves the fleet."""
     status = status_after(event.status, fact)
+    if type(fact) is Approved:
+        return _after_approval(event, fact)
     match fact:
-        case Approved(by=by) if by.kind is not CallerKind.VM:
-            return replace(event, approved_by=by.name)
-        case Approved(by=by, counts=True):
-            return replace(event, approvals=(*event.approvals, by.name))
-        case Approved(by=by):
-            return replace(event, neighbours=(*event.neighbours, by.name))
+        case Started(at=at):
+            return replace(event, status=status, started_at=at, waits_for="", waits_until=None)
+        case Attempted(at=at, term=term, node=node):
+            attempts = event.attempts + 1
+            return replace(event, attempted_at=at, attempts=attempts, attempt_term=term, attempt_node=node)
+        case Canceled() | Completed() | Failed():
+            return replace(event, status=status)
         case Waiting(behind=behind, until=until):
             return replace(event, waits_for=behind, waits_until=until)
         case Postponed(at=at, seconds=seconds, not_before=not_before):
@@ -113,22 +117,24 @@ def after(event: Event, fact: EventChanged) -> Event:
                 waits_until=None,
                 clock_shift=event.clock_shift
                 if event.not_before > at
-                else 0,  # it counts from the present clock then
+                else 0,  # it then counts from the present clock
             )
         case BroughtForward(not_before=not_before):
             return replace(event, not_before=not_before)
-        case Started(at=at):
-            return replace(event, status=status, started_at=at, waits_for="", waits_until=None)
-        case Attempted(at=at):
-            return replace(event, attempted_at=at, attempts=event.attempts + 1)
-        case Completed() | Failed() | Canceled():
-            return replace(event, status=status)
+
+
+def _after_approval(event: Event, fact: Approved) -> Event:
+    if fact.by.kind is not _VM:
+        return replace(event, approved_by=fact.by.name)
+    if fact.counts:
+        return replace(event, approvals=(*event.approvals, fact.by.name))
+    return replace(event, neighbours=(*event.neighbours, fact.by.name))
 
 
 def follow(event: Event | None, fact: EventFact) -> Event | None:
-    """Return the event after a recorded fact; None while its beginning is not known.
+    """Return the event after a recorded fact; None if its beginning is unknown.
 
-    An event that was read from a later fleet has gone beyond the fact, and stays as it is.
+    An event from a later fleet is beyond the fact, and stays unchanged.
     """
     if isinstance(fact, EventCreated):
         return begin(fact)
@@ -142,7 +148,7 @@ def fetched(event: Event, fetch: Fetch) -> Event:
 def after_step(event: Event, step: ClockStepped) -> Event:
     shift = event.clock_shift + ceil((step.at - step.expected).total_seconds())
     if step.at < step.expected and 0 < shift < LONGEST_ABSENCE.total_seconds():
-        shift = 0  # the clock is right again; what is left is time in which no service ran
+        shift = 0  # the clock is right again; the rest is time in which no service ran
     return replace(event, clock_shift=shift)
 
 
@@ -163,30 +169,30 @@ def start(event: Event, now: "datetime", because: str) -> Started:
 
 
 def wait(event: Event, now: "datetime", behind: Event) -> Waiting:
-    """Let an event that may start wait for its turn."""
+    """Make a ready event wait for its turn."""
     return Waiting(event.id, now, behind.id, group=event.group)
 
 
 def bring_forward(event: Event, now: "datetime", not_before: "datetime") -> BroughtForward:
-    """Let a Scheduled event come earlier than announced."""
+    """Move NotBefore of a Scheduled event earlier."""
     return BroughtForward(event.id, now, not_before, group=event.group)
 
 
 def keep_quiet(event: Event, now: "datetime", until: "datetime") -> Waiting:
-    """Let an event that may start wait for the end of its group's quiet hours."""
+    """Make a ready event wait for the end of its group's quiet hours."""
     return Waiting(event.id, now, behind="", until=until, group=event.group)
 
 
 def stop_waiting(event: Event, now: "datetime") -> Waiting:
-    """Let an event that may no longer start wait for nothing but its time."""
+    """Make an event that is no longer ready wait for NotBefore only."""
     return Waiting(event.id, now, behind="", group=event.group)
 
 
-def attempt(event: Event, now: "datetime") -> Attempted:
-    """Note that the driver is about to be called."""
+def attempt(event: Event, now: "datetime", term: int, node: str) -> Attempted:
+    """Record that the driver is about to be called, by this node in this term."""
     if not allows(event.status, Attempted):
         raise Refused(f"event {event.id} has not started")
-    return Attempted(event.id, now, group=event.group)
+    return Attempted(event.id, now, term, node, group=event.group)
 
 
 def complete(event: Event, now: "datetime", detail: str = "") -> Completed:

@@ -1,12 +1,13 @@
 """The records of the rules: VMs, hosts, groups and events; tokens of the control plane, and subscriptions.
 
-Records hold no cycles, so they are kept out of the garbage collector's sight: a million VMs cost memory only.
+Records have no reference cycles, so the garbage collector ignores them: a million VMs cost memory only.
 ``Vm``, ``Host`` and ``Event`` never change; a change replaces the record. ``Group`` is changed in place by
 ``Fleet.evolve`` alone.
 """
 
 from datetime import datetime
 from enum import StrEnum
+from typing import Self
 
 import msgspec
 
@@ -22,14 +23,14 @@ class EventType(StrEnum):
 
 
 class EventSource(StrEnum):
-    """Who wanted it: the platform, or a user of the VM."""
+    """The initiator: the platform, or a user of the VM."""
 
     PLATFORM = "platform"
     USER = "user"
 
 
 class EventStatus(StrEnum):
-    """Where an event stands. Only the first two live in the fleet; the others are read from the journal."""
+    """The status of an event. Only the first two occur in the fleet; the others are read from the journal."""
 
     SCHEDULED = "scheduled"
     STARTED = "started"
@@ -39,14 +40,41 @@ class EventStatus(StrEnum):
 
 
 class OperationScope(StrEnum):
-    """What an operation is done to: one VM, or all VMs of a host."""
+    """What an operation is done to: one VM, all VMs of a host, or an event."""
 
     VM = "vm"
     HOST = "host"
+    EVENT = "event"
 
 
-class Operation(StrEnum):
-    """What announced an event: a scope and a verb, recorded as these two words."""
+_SCOPES = {scope.value: scope for scope in OperationScope}
+
+
+class _ScopedOperation(StrEnum):
+    """A scope and a verb, recorded as these two words."""
+
+    @classmethod
+    def of(cls, scope: OperationScope, verb: str) -> Self:
+        return cls(f"{scope} {verb}")
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        """Keep an unknown value of another release: no start fails because of it."""
+        other = str.__new__(cls, value)
+        other._name_, other._value_ = "OTHER", str(value)
+        return other
+
+    @property
+    def scope(self) -> OperationScope:
+        return _SCOPES.get(self.partition(" ")[0], OperationScope.VM)
+
+    @property
+    def verb(self) -> str:
+        return self.partition(" ")[2]
+
+
+class Operation(_ScopedOperation):
+    """The operation that announced an event."""
 
     VM_RESTART = "vm restart"
     VM_REDEPLOY = "vm redeploy"
@@ -54,35 +82,16 @@ class Operation(StrEnum):
     VM_EVICT = "vm evict"
     VM_DELETE = "vm delete"
     VM_MOVE = "vm move"
-    """One VM is moved to a named host; it announces what a host's redeploy does."""
+    """One VM is moved to a given host; announced like a host redeploy."""
     VM_FAIL = "vm fail"
-    """One machine crashed; nobody asks for it, it is observed."""
+    """One machine crashed; observed, never requested."""
     HOST_FREEZE = "host freeze"
     HOST_REBOOT = "host reboot"
     HOST_REDEPLOY = "host redeploy"
     HOST_DEGRADE = "host degrade"
     HOST_FAIL = "host fail"
     HOST_DRAIN = "host drain"
-    """All VMs of a host are moved, each to its own target; it announces what a host's redeploy does."""
-
-    @classmethod
-    def of(cls, scope: OperationScope, verb: str) -> "Operation":
-        return cls(f"{scope} {verb}")
-
-    @classmethod
-    def _missing_(cls, value: object) -> "Operation":
-        """Keep what another release recorded as it is: no start fails because of it."""
-        other = str.__new__(cls, value)
-        other._name_, other._value_ = "OTHER", str(value)
-        return other
-
-    @property
-    def scope(self) -> OperationScope:
-        return OperationScope.HOST if self.partition(" ")[0] == OperationScope.HOST else OperationScope.VM
-
-    @property
-    def verb(self) -> str:
-        return self.partition(" ")[2]
+    """All VMs of a host are moved, each to its own target; announced like a host redeploy."""
 
     @property
     def is_of_host(self) -> bool:
@@ -90,15 +99,43 @@ class Operation(StrEnum):
 
     @property
     def is_failure(self) -> bool:
-        """Whether the machines are lost already, so that the event waits for nothing."""
+        """Whether the machines have failed already, so that the event waits for nothing."""
         return self in (Operation.HOST_FAIL, Operation.VM_FAIL)
 
 
+class BulkOperation(_ScopedOperation):
+    """An operation that one command does to several VMs, hosts or events."""
+
+    VM_RESTART = "vm restart"
+    VM_REDEPLOY = "vm redeploy"
+    VM_FREEZE = "vm freeze"
+    VM_EVICT = "vm evict"
+    VM_DELETE = "vm delete"
+    VM_START = "vm start"
+    VM_DEALLOCATE = "vm deallocate"
+    VM_MOVE = "vm move"
+    VM_SET = "vm set"
+    VM_REMOVE = "vm remove"
+    HOST_FREEZE = "host freeze"
+    HOST_REBOOT = "host reboot"
+    HOST_REDEPLOY = "host redeploy"
+    HOST_DEGRADE = "host degrade"
+    HOST_FAIL = "host fail"
+    HOST_REPAIRED = "host repaired"
+    HOST_CORDON = "host cordon"
+    HOST_UNCORDON = "host uncordon"
+    HOST_ENTER_MAINTENANCE = "host enter-maintenance"
+    HOST_EXIT_MAINTENANCE = "host exit-maintenance"
+    HOST_SET = "host set"
+    HOST_REMOVE = "host remove"
+    EVENT_CANCEL = "event cancel"
+
+
 class StartCause(StrEnum):
-    """Why an event starts, or owes no notice: the sentence that is recorded. ``StartCause(sentence)`` reads it."""
+    """Why an event starts, or needs no notice: the recorded sentence. ``StartCause(sentence)`` parses it."""
 
     APPROVED = "approved by"
-    """The names of those who approved follow."""
+    """Followed by the names of the approving VMs."""
     DUE = "NotBefore has passed"
     ALL_DOWN = "all VMs of the group are down"
     GROUP_IS_OFF = "the group is off: none of its VMs asks"
@@ -113,6 +150,10 @@ class StartCause(StrEnum):
         return cls.APPROVED if str(value).startswith(f"{cls.APPROVED} ") else cls.OTHER
 
 
+CANCELED_BY = "canceled by"
+"""How the reason begins where a caller canceled an event; a name follows."""
+
+
 class GroupKind(StrEnum):
     """What binds the VMs of a group together."""
 
@@ -123,7 +164,7 @@ class GroupKind(StrEnum):
 
 
 class ApprovalRule(StrEnum):
-    """Whose approval lets an event start before its time."""
+    """The approval rule of a group."""
 
     ANY = "any"
     ALL = "all"
@@ -138,7 +179,7 @@ class EvictionPolicy(StrEnum):
 
 
 class CallerKind(StrEnum):
-    """Who may cause something: a VM, an operator, the owner of some groups, or the node itself."""
+    """Kinds of callers: a VM, an operator, the owner of groups, or the node itself."""
 
     VM = "vm"
     OPERATOR = "operator"
@@ -147,7 +188,7 @@ class CallerKind(StrEnum):
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Who caused something, and from where."""
+    """The caller of a command and its address."""
 
     kind: CallerKind
     name: str = ""
@@ -162,7 +203,7 @@ NODE = Caller(CallerKind.NODE)
 
 
 class InstanceFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a VM can read about itself beyond its place in the fleet."""
+    """Instance metadata of a VM beyond its place in the fleet."""
 
     vm_id: str = ""
     vm_size: str = ""
@@ -174,20 +215,29 @@ class InstanceFacts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Interface(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The wire a VM hangs on: what its host calls it, and what the VM reads about it beside its address."""
+    """The network interface of a VM: its device on the host, and what the VM reads about it."""
 
     tap: str = ""
-    """The device on the host that all its packets come from."""
+    """The network device on the host (tap)."""
     mark: int = 0
-    """The number that the host's packet filter gives those packets; 0 is none."""
+    """The mark of its packets, set by the host's packet filter; 0 is none."""
     mac_address: str = ""
     subnet: str = ""
     public_ip_address: str = ""
     ipv6_address: str = ""
 
 
+class _NoLabels(dict[str, str]):
+    """No labels. All records without labels share one, which costs no memory of their own."""
+
+    __slots__ = ()
+
+
+NO_LABELS: dict[str, str] = _NoLabels()
+
+
 class Vm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """One machine: as the operator declared it, and what happened to it since (``moved_to``, ``deallocated``)."""
+    """A VM: as declared, with run-time state (``moved_to``, ``deallocated``)."""
 
     name: str
     group: str
@@ -201,6 +251,8 @@ class Vm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     interface: Interface = Interface()
     moved_to: str = ""
     deallocated: bool = False
+    labels: dict[str, str] = NO_LABELS
+    """What operators select it by; the VM does not see them."""
 
     @property
     def standing_on(self) -> str:
@@ -208,108 +260,112 @@ class Vm(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Host(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The hardware VMs stand on."""
+    """A host of VMs."""
 
     name: str
+    labels: dict[str, str] = NO_LABELS
+    """What operators select it by, such as its rack."""
 
 
 class HostState(StrEnum):
-    """How it stands with a host at run time."""
+    """The state of a host."""
 
     UP = "up"
     DEGRADED = "degraded"
     """Its failure is predicted."""
+    MAINTENANCE = "in-maintenance"
+    """It is being worked on, and is cordoned."""
     FAILED = "failed"
     """Nothing is moved there, and no VM can be added there."""
 
 
 class Eviction(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """That a group lost a spot VM."""
+    """An eviction of a spot VM."""
 
     group: str
     at: datetime
 
 
 class PowerRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """That the driver is to start or stop a VM."""
+    """A request that the driver start or stop a VM."""
 
     vm: str
     id: str
-    """The id of the command that asked for it."""
+    """The id of the command."""
     on: bool
     failure: str = ""
-    """Why the driver could not; empty as long as it is under way."""
+    """The reason of the failure; empty while it is in progress."""
 
 
 class ObservationKind(StrEnum):
-    """What befell a machine without our doing."""
+    """Changes of machines that Forewarn did not cause."""
 
     CRASHED = "crashed"
-    """Its process on the host is dead; the machine never had a chance to stop."""
+    """Its process on the host ended without a shutdown."""
     REBOOTED = "rebooted"
     STOPPED = "stopped"
     STARTED = "started"
     GONE = "gone"
-    """The host does not know it any more."""
+    """The machine is unknown on its host."""
     MOVED = "moved"
-    """It is on another host than the fleet has it on; the fleet follows."""
+    """It is on another host than recorded; the fleet is updated."""
 
 
 class Observation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a driver saw happen to a machine that nobody had asked it for."""
+    """An observation of a driver: a change of a machine that Forewarn did not cause."""
 
     vm: str
     what: ObservationKind
     at: datetime
     detail: str = ""
     host: str = ""
-    """The host that a machine which was moved is on."""
+    """The present host of a moved machine."""
     vm_id: str = ""
-    """The UUID of the machine, where its name may be another than the VM's; the record has the VM's name instead."""
+    """The UUID of the machine, if its name may differ from the VM's; the journal records the VM's name."""
     is_found: bool = False
-    """It was so when the driver began to watch; the same crash may have been reported before."""
+    """Observed when the driver began to watch; the same crash may have been reported before."""
 
 
 class Policy(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a group asks for beyond the ordinary."""
+    """Policies of a group."""
 
     quorum: int = 0
-    """How many VMs of the group must approve, where the approval rule is ``quorum``."""
+    """Number of approvals required by the rule ``quorum``."""
     approve_user_reboot: bool = False
-    """Reboots that a user asks for are approved automatically."""
+    """User-initiated reboots are approved automatically."""
     approve_user_redeploy: bool = False
-    """Redeploys that a user asks for are approved automatically."""
+    """User-initiated redeploys are approved automatically."""
     approve_all_down: bool = True
-    """What concerns a group none of whose VMs runs is approved automatically."""
+    """Events of a group without running VMs are approved automatically."""
     postpone_limit: int = 0
-    """For how many seconds in all an event may be postponed by its VMs; 0 is not at all."""
+    """Total seconds by which VMs may postpone an event; 0 means not at all."""
     quiet_hours: tuple[str, ...] = ()
-    """When platform maintenance may not start; ``quiet.py`` says how they are written."""
+    """When platform maintenance may not start; ``quiet_hours.py`` describes the form."""
     restart_after_crash: bool = True
-    """A VM that crashed is started again; false where another manager does that."""
+    """Restart a crashed VM; false if another manager does that."""
 
 
 class GroupTerms(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What an operator declares of a group."""
+    """The declared terms of a group."""
 
     name: str
     kind: GroupKind
     approval: ApprovalRule = ApprovalRule.ANY
     terminate_notice: int | None = None
-    """Seconds of notice before a VM of a scale set is deleted; none when deletes go unannounced."""
+    """Seconds of notice before a VM of a scale set is deleted; None if deletes are not announced."""
     eviction: EvictionPolicy = EvictionPolicy.DEALLOCATE
     policy: Policy = Policy()
 
 
 class Group(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """The VMs that see each other's events, and what they are shown."""
+    """VMs that see each other's events, and their document."""
 
     terms: GroupTerms
     vms: tuple[str, ...] = ()
     incarnation: int = 1
     enrolled_at: datetime | None = None
     asked_at: datetime | None = None
-    """When one of its VMs last asked, as recorded; the record lags behind the truth by hours."""
+    """The recorded time of the last request; it may be hours older than the real one."""
     asked_by: str = ""
 
     @property
@@ -332,56 +388,62 @@ class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The operation that announced it, as in the table of ``event_types.py``."""
     description: str = ""
     duration: int = -1
-    """Expected seconds of interruption; -1 when not known."""
+    """Expected seconds of interruption; -1 if unknown."""
     host: str = ""
     update_domain: int = 0
     fault_domain: int | None = 0
-    """None when its VMs are of several fault domains; it then shares its turn with nobody."""
+    """None if its VMs are in several fault domains; it then shares its turn with no other event."""
     without_notice: str = ""
-    """Why no notice was owed; empty when it was."""
+    """Why no notice was required; empty if it was."""
     since: int = 0
     """The incarnation of the group's document that first showed it."""
     approvals: tuple[str, ...] = ()
-    """The VMs whose approval counts, in the order they gave it."""
+    """VMs with an approval that counts, in order."""
     neighbours: tuple[str, ...] = ()
-    """The VMs whose approval was recorded but does not count."""
+    """VMs with a recorded approval that does not count."""
     approved_by: str = ""
-    """The operator who approved in the VMs' place."""
+    """The operator who approved for the VMs."""
     reason: str = ""
-    """Why just this VM was chosen, where the platform had a choice."""
+    """Why this VM was selected, if the platform selected it."""
     postponed: int = 0
-    """For how many seconds in all it was postponed."""
+    """Total seconds of postponement."""
     waits_until: datetime | None = None
     """The end of the quiet hours that it waits for."""
     waits_for: str = ""
-    """The event whose end this one waits for."""
+    """The event that this one waits for."""
     started_at: datetime | None = None
     attempted_at: datetime | None = None
     attempts: int = 0
+    attempt_term: int = 0
+    """The term of the latest attempt; 0 where one node had the journal for itself."""
+    attempt_node: str = ""
+    """The node that made the latest attempt."""
     fetched_by: tuple[str, ...] = ()
     """The VMs known to have fetched it."""
     target: str = ""
-    """The host that its VMs are moved to, where one was named."""
+    """The target host, if one was given."""
     placements: dict[str, str] = {}
-    """The host that each of its VMs is to be moved to, where that was planned for each."""
+    """The target host of each VM, if they were planned."""
     gone: tuple[str, ...] = ()
-    """The VMs in Resources that are gone; whoever comes under such a name later is not meant."""
+    """VMs in Resources that were removed; a later VM with the same name is not part of the event."""
     clock_shift: int = 0
     """By how many seconds the wall clock was set ahead since it was announced; below 0, back."""
+    rollout: str = ""
+    """The rollout that announced it; it starts inside the maintenance windows of that one."""
 
     @property
     def targets(self) -> frozenset[str]:
-        """The hosts that its VMs are to be moved to, as far as they were named."""
+        """The given target hosts."""
         return frozenset((*self.placements.values(), *((self.target,) if self.target else ())))
 
     @property
     def vms(self) -> tuple[str, ...]:
-        """The VMs in Resources that are still there."""
+        """The VMs in Resources that still exist."""
         return tuple(name for name in self.resources if name not in self.gone) if self.gone else self.resources
 
 
 class Role(StrEnum):
-    """What the bearer of a token may do."""
+    """Roles of tokens."""
 
     OPERATOR = "operator"
     OWNER = "owner"
@@ -389,7 +451,7 @@ class Role(StrEnum):
 
 
 class Token(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A key to the control plane. The secret itself is known to its bearer alone."""
+    """A token of the control plane. The secret itself is not stored."""
 
     id: str
     name: str
@@ -400,10 +462,14 @@ class Token(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     expires_at: datetime | None = None
     groups: tuple[str, ...] = ()
     """The groups of an owner."""
+    previous_hash: str = ""
+    """The hash of the secret before the last rotation, where that stays valid for a while."""
+    previous_until: datetime | None = None
+    """Until when it stays valid."""
 
 
 class SubscriptionKind(StrEnum):
-    """How somebody outside is told."""
+    """Kinds of notification channels."""
 
     WEBHOOK = "webhook"
     SLACK = "slack"
@@ -412,18 +478,18 @@ class SubscriptionKind(StrEnum):
 
 
 class Subscription(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Somebody outside who is told what happens to events."""
+    """A subscription to notifications."""
 
     id: str
     name: str
     kind: SubscriptionKind
     target: str
-    """The address: a URL, or for mail an address of a person."""
+    """The address: a URL, or a mail address."""
     secret: str = ""
-    """What a webhook's messages are signed with."""
+    """The secret that signs webhook messages."""
     groups: tuple[str, ...] = ()
     """Only events of these groups; all when empty."""
     types: tuple[EventType, ...] = ()
     """Only events of these types; all when empty."""
     told: int = 0
-    """The last revision that was told of, as recorded."""
+    """The last delivered revision, as recorded."""

@@ -1,11 +1,11 @@
-"""VMs that are moved to named hosts: one by one, or all of a host, each to the host that was planned for it.
+"""Moves of VMs to given hosts: one VM, or all VMs of a host, each to its planned target.
 
-    vm move         the driver moves it after notice; recorded only, where it was moved by hand or cannot be moved
+    vm move         the driver moves it after notice; only recorded if it was moved by hand or cannot be moved
     host cordon     it receives no VMs: none is moved, added or started there
     host drain      the same, and events move its running VMs away, one event per group and update domain
     host uncordon   it receives VMs again; drain events that are still Scheduled are canceled
 
-A cordon is no state of the host: it may be up, degraded or failed, and is repaired or not, whatever its cordon.
+A cordon is independent of the state of the host: up, degraded or failed.
 """
 
 from collections.abc import Iterator
@@ -14,33 +14,58 @@ from datetime import datetime
 from msgspec.structs import replace
 
 from forewarn.core import lifecycle
-from forewarn.core.commands import CordonHost, DrainHost, MoveVm
+from forewarn.core.commands import CordonHost, DrainHost, MoveVm, SetMaintenance
 from forewarn.core.errors import PlanOutdated, Refused
 from forewarn.core.event_types import ANNOUNCEMENTS, LIVE_MIGRATION, moves_vms
-from forewarn.core.facts import AnyFact, HostCordonSet, VmMoved
+from forewarn.core.facts import AnyFact, HostCordonSet, HostStateSet, VmMoved
 from forewarn.core.fleet import Fleet
-from forewarn.core.hosts import check_host, refuse_cordoned, refuse_failed, unfinished
+from forewarn.core.hosts import check_host, end_state, refuse_cordoned, refuse_failed, unfinished
 from forewarn.core.model import Event, EventStatus, HostState, Operation, Vm
 from forewarn.core.notice import Rules
 from forewarn.core.operations import event_for, find_vm, refuse_leaving
-from forewarn.core.placement import running_on
+from forewarn.core.placement import in_waves, running_on
 
 
 def cordon_host(fleet: Fleet, command: CordonHost, now: datetime) -> Iterator[AnyFact]:
-    """Begin or end a cordon; what stands already changes nothing."""
+    """Cordon or uncordon a host; repetition changes nothing."""
     check_host(fleet, command.host)
     if (command.host in fleet.cordoned) is command.is_cordoned:
         return
     if command.is_cordoned:
         refuse_receiving(fleet, command.host)
+    elif fleet.state_of(command.host) is HostState.MAINTENANCE:
+        raise Refused(
+            f"host {command.host} is in maintenance; end that first: forewarn host exit-maintenance {command.host}"
+        )
     for event in () if command.is_cordoned else unfinished(fleet, command.host, Operation.HOST_DRAIN):
         if event.status is EventStatus.SCHEDULED:
             yield lifecycle.cancel(event, now, f"{command.host} was uncordoned")
     yield HostCordonSet(command.host, command.is_cordoned, now)
 
 
+def set_maintenance(fleet: Fleet, command: SetMaintenance, now: datetime) -> Iterator[AnyFact]:
+    """Begin maintenance, with a cordon, or end it; what is so already changes nothing."""
+    check_host(fleet, command.host)
+    is_in_maintenance = fleet.state_of(command.host) is HostState.MAINTENANCE
+    if is_in_maintenance is command.is_in_maintenance:
+        return
+    if is_in_maintenance:
+        yield from end_state(fleet, command.host, now, f"maintenance of {command.host} has ended")
+        return
+    refuse_failed(fleet, command.host)
+    if command.host not in fleet.cordoned:
+        refuse_receiving(fleet, command.host)
+        yield HostCordonSet(command.host, True, now)
+    yield HostStateSet(command.host, HostState.MAINTENANCE, now)
+
+
+def may_be_uncordoned(fleet: Fleet, host: str) -> bool:
+    """Return whether a host is cordoned, and not because of its maintenance."""
+    return host in fleet.cordoned and fleet.state_of(host) is not HostState.MAINTENANCE
+
+
 def drain_host(fleet: Fleet, command: DrainHost, now: datetime, rules: Rules) -> Iterator[AnyFact]:
-    """Cordon the host and announce the moves that were planned; refuse a plan that the fleet has overtaken."""
+    """Cordon the host and announce the planned moves; refuse an outdated plan."""
     check_drainable(fleet, command.host)
     running = running_on(fleet, command.host)
     _check_plan(fleet, command, running)
@@ -84,8 +109,9 @@ def refuse_receiving(fleet: Fleet, host: str) -> None:
 def _check_plan(fleet: Fleet, command: DrainHost, running: list[Vm]) -> None:
     planned = command.placements.keys() | command.left.keys()
     changed = sorted(planned ^ {vm.name for vm in running})
+    unusable = {command.host, *in_waves(fleet)}
     for name, host in command.placements.items():
-        is_usable = host in fleet.hosts and host != command.host and host not in fleet.cordoned
+        is_usable = host in fleet.hosts and host not in unusable and host not in fleet.cordoned
         if not is_usable or fleet.state_of(host) is HostState.FAILED:
             changed.append(f"{name} to {host}")
     if changed:
@@ -95,7 +121,7 @@ def _check_plan(fleet: Fleet, command: DrainHost, running: list[Vm]) -> None:
 
 
 def move_vm(fleet: Fleet, command: MoveVm, now: datetime, rules: Rules) -> Iterator[AnyFact]:
-    """Announce the move where the driver carries it out; else record it. A VM that stands there already stays."""
+    """Announce the move if the driver carries it out, else record it. A VM that is already there stays."""
     vm = find_vm(fleet, command.vm)
     refuse_leaving(fleet, vm)
     check_host(fleet, command.host)
@@ -136,5 +162,5 @@ def _announce(fleet: Fleet, command: MoveVm, vm: Vm, now: datetime, rules: Rules
 
 
 def _depends_on_place(event: Event) -> bool:
-    """Tell whether the event would go wrong if its VM stood elsewhere: it has started, is of a host, or moves it."""
+    """Return whether the event depends on the VM's host: it has started, concerns a host, or moves the VM."""
     return event.status is EventStatus.STARTED or event.operation.is_of_host or moves_vms(event)

@@ -1,17 +1,17 @@
-"""What follows when a driver sees something happen to a machine that nobody asked it for.
+"""Consequences of observations: changes of machines that Forewarn did not cause.
 
-    unknown VM, or one of our own impacts explains it    nothing
-    crashed, of a VM that is deallocated                 nothing: drivers find the dead again at each start
+    unknown VM, or explained by an impact in progress    nothing
+    crashed, of a VM that is deallocated                 nothing: drivers report it again at each start
     crashed, found so at a start, recorded already,
     ... and its group has no restart_after_crash         nothing
-    moved, to where the fleet has it                     nothing: drivers tell at each start where machines are
+    moved, to the recorded host                          nothing: drivers report hosts at each start
     rebooted, stopped, started, gone                     it is recorded
-    moved                                                recorded, and the fleet follows, unless that host has failed
-    crashed                                              recorded, what had Started for it fails
-    ... and its group has restart_after_crash            its VM has encountered a failure
+    moved                                                recorded; the fleet is updated, unless that host has failed
+    crashed                                              recorded, its Started events fail
+    ... and its group has restart_after_crash            a failure event restarts it
 
-A machine that crashed is brought back by an event of its own, born Started, as after the failure of a whole host.
-What had Started for it fails; what is Scheduled stays, and waits its turn.
+A crashed machine is restarted by an event of its own, created Started, as after a host failure. Its Started events
+fail; Scheduled ones stay, and wait their turn.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ from forewarn.core.operations import event_for
 
 
 def record_observation(fleet: Fleet, command: RecordObservation, now: datetime, rules: Rules) -> Iterator[AnyFact]:
-    """Record a sighting that nothing of ours explains, and let follow what must."""
+    """Record an unexplained observation, and yield its consequences."""
     observation = command.observation
     vm = fleet.vms.get(observation.vm)
     if vm is None or _is_explained(fleet, vm, observation):
@@ -48,7 +48,7 @@ def _follow(fleet: Fleet, vm: Vm, host: str, now: datetime) -> Iterator[AnyFact]
 
 
 def _is_explained(fleet: Fleet, vm: Vm, observation: Observation) -> bool:
-    """Tell whether an impact of ours is under way that may look so, or it is as it should be."""
+    """Return whether an impact in progress explains the observation, or it matches the recorded state."""
     started = [event for event in fleet.events_on(vm.name) if event.status is EventStatus.STARTED]
     if observation.what is ObservationKind.MOVED and observation.host == vm.standing_on:
         return True

@@ -1,25 +1,31 @@
-"""Which host takes which VM when a host is drained: planned for all of its VMs at once, before anything moves.
+"""Placement: the target host of each VM when a host is drained, planned for all VMs before any moves.
 
-A host is a candidate when it has not failed and is not cordoned; one that is expected to fail only where no other is.
-Of those with room, VMs of one group are kept apart by fault domain, then by update domain, then by number; then the
-host with the most free memory is taken, or with the fewest VMs where no driver tells capacity. If that leaves VMs
-behind, all are packed as tightly as possible instead. What other unfinished moves will bring is taken into account.
+A host is a candidate if it has not failed, is not cordoned and not in a wave of a rollout; degraded hosts only if
+there is no other. Among hosts with capacity, VMs of one group are kept apart by fault domain, then by update domain,
+then by number; then hosts come first that no rollout is still to drain, so that VMs move once; then the host with the
+most free memory, or with the fewest VMs if the driver reports no capacity. Of a large fleet the hosts with the fewest
+VMs are tried first. If VMs remain without a target, all hosts are tried, and packed as tightly as possible. Other
+unfinished moves are taken into account.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from heapq import nsmallest
 
 import msgspec
 
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import HostState, Vm
+from forewarn.core.rollouts.model import HostStep, run_key
 
 _MIB = 1024 * 1024
 _NAMED = 5
+_TRIED_FIRST = 64
+"""Candidates that are tried first; for a host with many VMs, twice as many as these."""
 
 
 class HostCapacity(msgspec.Struct, frozen=True):
-    """What a host has left for more VMs."""
+    """Free capacity of a host."""
 
     memory: int
     """Bytes."""
@@ -28,7 +34,7 @@ class HostCapacity(msgspec.Struct, frozen=True):
 
 
 class VmDemand(msgspec.Struct, frozen=True):
-    """What a VM takes of a host, and what keeps it from hosts."""
+    """Requirements of a VM, and hosts that cannot take it."""
 
     memory: int = 0
     """Bytes."""
@@ -36,30 +42,30 @@ class VmDemand(msgspec.Struct, frozen=True):
     is_live: bool = True
     """Whether it can be moved while it runs."""
     obstacle: str = ""
-    """Why it cannot leave its host at all."""
+    """Why it cannot be moved at all."""
     unfit: dict[str, str] = {}
     """The hosts that cannot take it, and why."""
 
 
 class Capacity(msgspec.Struct, frozen=True):
-    """What a driver tells of hosts and VMs; a VM or host that is not named is not limited."""
+    """Capacity of hosts and requirements of VMs, from the driver; unnamed ones are not limited."""
 
     hosts: dict[str, HostCapacity] = {}
     vms: dict[str, VmDemand] = {}
     unusable: dict[str, str] = {}
-    """The hosts that can take no VM at all, and why."""
+    """Hosts that cannot take any VM, with the reason."""
 
 
 class DrainPlan(msgspec.Struct, frozen=True):
-    """Where the VMs of a host go."""
+    """A plan for the VMs of a host."""
 
     placements: dict[str, str] = {}
     left: dict[str, str] = {}
-    """The running VMs that cannot go, and why."""
+    """Running VMs that cannot be moved, with the reason."""
     cold: tuple[str, ...] = ()
     """The VMs among the placements that cannot be moved while they run."""
     deallocated: tuple[str, ...] = ()
-    """The VMs that do not run; they stay where they are recorded, and hold nothing of the host."""
+    """Deallocated VMs; they stay, and use no capacity."""
 
 
 def running_on(fleet: Fleet, host: str) -> list[Vm]:
@@ -67,35 +73,59 @@ def running_on(fleet: Fleet, host: str) -> list[Vm]:
     return [vm for name in sorted(fleet.vms_on(host)) if not (vm := fleet.vms[name]).deallocated]
 
 
-def candidates(fleet: Fleet, host: str) -> list[str]:
-    """Return the hosts that may take VMs of this one."""
-    states = {
-        name: state
-        for name in fleet.hosts
-        if name != host and name not in fleet.cordoned and (state := fleet.state_of(name)) is not HostState.FAILED
+def candidates(fleet: Fleet, host: str, besides: Collection[str] = ()) -> list[str]:
+    """Return the candidate hosts for VMs of this host; ``besides`` are to be drained with it."""
+    left_out = {host, *besides, *fleet.cordoned, *in_waves(fleet)}
+    names = [name for name in fleet.hosts if name not in left_out]
+    up = [name for name in names if name not in fleet.host_states]
+    return sorted(up or [name for name in names if fleet.state_of(name) is HostState.DEGRADED])
+
+
+def in_waves(fleet: Fleet) -> set[str]:
+    """Return the hosts of waves under way whose operation has not ended: no VM is moved to them."""
+    runs = (
+        fleet.rollout_hosts.get(run_key(rollout.name, host))
+        for rollout in fleet.rollouts.values()
+        for host in rollout.active
+    )
+    return {run.host for run in runs if run and run.step is not HostStep.SETTLING}
+
+
+def _still_to_drain(fleet: Fleet) -> set[str]:
+    """Return the hosts that wait for a wave of a rollout that drains them."""
+    return {
+        host
+        for rollout in fleet.rollouts.values()
+        if rollout.terms.operation.drains
+        for host in rollout.hosts[rollout.position :]
+        if run_key(rollout.name, host) not in fleet.rollout_hosts
     }
-    wanted = HostState.UP if HostState.UP in states.values() else HostState.DEGRADED
-    return sorted(name for name, state in states.items() if state is wanted)
 
 
 def arriving(fleet: Fleet) -> Iterator[tuple[Vm, str]]:
-    """Yield the VMs that unfinished events move to a host that was named, and that host."""
+    """Yield VMs of unfinished moves with their target host; empty if none was given."""
     for event in fleet.events.values():
         for name in event.vms if event.targets else ():
             vm, target = fleet.vms[name], event.placements.get(name, event.target)
-            if target and vm.standing_on != target:
+            if vm.standing_on != target:
                 yield vm, target
 
 
-def plan_drain(fleet: Fleet, host: str, capacity: Capacity) -> DrainPlan:
-    """Say where each VM of a host goes, and which cannot go."""
+def plan_drain(fleet: Fleet, host: str, capacity: Capacity, besides: Collection[str] = ()) -> DrainPlan:
+    """Plan the target of each VM of a host."""
     vms = running_on(fleet, host)
-    hosts = candidates(fleet, host)
-    # The largest first: it finds room where the others still leave some.
-    vms.sort(key=lambda vm: (-_demand(capacity, vm).memory, -_demand(capacity, vm).cpus, vm.name))
-    spread = _Packing(fleet, hosts, capacity).place(vms, _Packing.apart)
-    tight = _Packing(fleet, hosts, capacity).place(vms, _Packing.tight) if spread.left else spread
-    best = tight if len(tight.left) < len(spread.left) else spread
+    hosts = candidates(fleet, host, besides)
+    # The largest first, while there is most room.
+    vms.sort(key=lambda vm: (-_demand(capacity, vm).memory, -_demand(capacity, vm).cpus))
+    later = _still_to_drain(fleet)
+    few = max(_TRIED_FIRST, 2 * len(vms))
+    first = sorted(nsmallest(few, hosts, key=lambda name: (name in later, len(fleet.vms_on(name)))))
+    best = _Packing(fleet, first, capacity, later).place(vms, _Packing.apart)
+    if best.left and len(first) < len(hosts):
+        best = _Packing(fleet, hosts, capacity, later).place(vms, _Packing.apart)
+    if best.left:
+        tight = _Packing(fleet, hosts, capacity, later).place(vms, _Packing.tight)
+        best = tight if len(tight.left) < len(best.left) else best
     return DrainPlan(
         dict(sorted(best.placements.items())),
         dict(sorted(best.left.items())),
@@ -105,14 +135,16 @@ def plan_drain(fleet: Fleet, host: str, capacity: Capacity) -> DrainPlan:
 
 
 class _Packing:
-    """A plan in the making: what is left on each host after what is placed so far."""
+    """A plan under construction: the remaining capacity of each host."""
 
-    def __init__(self, fleet: Fleet, hosts: list[str], capacity: Capacity) -> None:
+    def __init__(self, fleet: Fleet, hosts: list[str], capacity: Capacity, later: set[str]) -> None:
+        """``later``: hosts that are taken if no other keeps VMs of a group as well apart."""
         self.placements: dict[str, str] = {}
         self.left: dict[str, str] = {}
         self._fleet = fleet
         self._hosts = hosts
         self._capacity = capacity
+        self._later = later
         self._memory = {name: known.memory for name in hosts if (known := capacity.hosts.get(name))}
         self._cpus = {name: known.cpus for name in hosts if (known := capacity.hosts.get(name))}
         self._vms = {name: len(running_on(fleet, name)) for name in hosts}
@@ -131,7 +163,7 @@ class _Packing:
             if not fitting or _demand(self._capacity, vm).obstacle:
                 self.left[vm.name] = self._why_left(vm)
                 continue
-            best = min(fitting, key=lambda host: (*order(self, vm, host), host))
+            best = min(fitting, key=lambda host: order(self, vm, host))
             self.placements[vm.name] = best
             self._take(vm, best)
         return self
@@ -143,6 +175,7 @@ class _Packing:
             there - self._of_fault_domain[vm.group, host, vm.fault_domain],
             there - self._of_update_domain[vm.group, host, vm.update_domain],
             there,
+            host in self._later,
             -self._memory.get(host, 0),
             self._vms[host],
         )
@@ -165,16 +198,16 @@ class _Packing:
         self._of_update_domain[vm.group, host, vm.update_domain] += 1
 
     def _count_group(self, group: str) -> None:
-        """Count the group's VMs on the candidates, once it is needed."""
+        """Count the group's VMs on each host, lazily."""
         if group not in self._counted:
             self._counted.add(group)
             for name in self._fleet.groups[group].vms:
                 vm = self._fleet.vms[name]
-                if vm.standing_on in self._vms and not vm.deallocated:
+                if not vm.deallocated:
                     self._count(vm, vm.standing_on)
 
     def _against(self, vm: Vm, host: str) -> str:
-        """Say why a host cannot take a VM; empty when it can."""
+        """Return why a host cannot take a VM; empty if it can."""
         demand = _demand(self._capacity, vm)
         if reason := self._capacity.unusable.get(host) or demand.unfit.get(host):
             return f"{host}: {reason}"
@@ -189,7 +222,7 @@ class _Packing:
         if obstacle := _demand(self._capacity, vm).obstacle:
             return obstacle
         if not self._hosts:
-            return "no other host is up and not cordoned"
+            return "no other host is up, not cordoned and not in a wave of a rollout"
         reasons = [self._against(vm, host) for host in self._hosts[:_NAMED]]
         more = len(self._hosts) - len(reasons)
         return "; ".join([*reasons, *([f"{more} more hosts cannot take it either"] if more else [])])

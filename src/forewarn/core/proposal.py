@@ -1,6 +1,6 @@
-"""A change of the fleet while it is checked: what the fleet has no room for is found before anything happens.
+"""A proposed change of the fleet: conflicts are found before anything changes.
 
-Only the difference is looked at, so that a check costs what the change touches, however large the fleet is.
+Only the difference is checked, so the cost depends on the change, not on the size of the fleet.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,8 +14,10 @@ from forewarn.core.addresses import find_ambiguous
 from forewarn.core.chunks import chunks_of
 from forewarn.core.declared_keys import DeclarationConflict, DeclaredRecord, RecordKind
 from forewarn.core.errors import Refused, unknown
+from forewarn.core.event_types import moves_vms
 from forewarn.core.facts import FleetChanged
 from forewarn.core.fleet import Fleet
+from forewarn.core.label_selectors import check_labels
 from forewarn.core.model import GroupKind, GroupTerms, Host, HostState, Vm
 from forewarn.core.terms import DOMAINS, check_quorum, check_terms, describe_name_difference, normalize_name
 
@@ -23,7 +25,7 @@ _Record = TypeVar("_Record", Host, GroupTerms, Vm)
 
 
 class Proposal(msgspec.Struct):
-    """What is to be new or different, and what is to leave, by name."""
+    """Records that are new or changed, and removed names."""
 
     hosts: dict[str, Host] = {}
     groups: dict[str, GroupTerms] = {}
@@ -33,7 +35,7 @@ class Proposal(msgspec.Struct):
     gone_vms: dict[str, None] = {}
 
     def fact(self, fleet: Fleet, *, at_run_time: bool) -> FleetChanged | None:
-        """Return the change as a fact; None when it changes nothing."""
+        """Return the change as a fact; None if it changes nothing."""
         change = FleetChanged(
             hosts=tuple(_different(self.hosts.values(), fleet.hosts)),
             groups=tuple(
@@ -48,17 +50,19 @@ class Proposal(msgspec.Struct):
         )
         if change == FleetChanged():
             return None
+        hosts = (*(host.name for host in change.hosts), *change.removed_hosts)
         groups = (*(terms.name for terms in change.groups), *change.removed_groups)
         vms = (*(vm.name for vm in change.vms), *change.removed_vms)
         return msgspec.structs.replace(
             change,
             at_run_time=at_run_time,
+            before_hosts=tuple(fleet.hosts[name] for name in hosts if name in fleet.hosts),
             before_groups=tuple(fleet.groups[name].terms for name in groups if name in fleet.groups),
             before_vms=tuple(fleet.vms[name] for name in vms if name in fleet.vms),
         )
 
     def record_of(self, fleet: Fleet, kind: RecordKind, name: str) -> DeclaredRecord | None:
-        """Return what there is of a name after the change."""
+        """Return the record of a name after the change."""
         match kind:
             case RecordKind.HOST:
                 return None if name in self.gone_hosts else self.hosts.get(name) or fleet.hosts.get(name)
@@ -83,6 +87,10 @@ class Proposal(msgspec.Struct):
                 self.gone_vms.pop(name, None)
 
     def conflicts(self, fleet: Fleet) -> Iterator[DeclarationConflict]:
+        labelled: Iterable[Host | Vm] = chain(self.hosts.values(), self.vms.values())
+        for record in labelled:
+            if record.labels:
+                yield from _label_conflicts(record)
         for terms in self.groups.values():
             yield from _group_conflicts(fleet, terms)
         for vm in self.vms.values():
@@ -93,13 +101,26 @@ class Proposal(msgspec.Struct):
             if user := self.user_of_host(fleet, host):
                 said = f"host {host!r} cannot be removed: VM {user!r} stands on it"
                 yield DeclarationConflict(RecordKind.HOST, host, said, user)
-        for event in fleet.events.values() if self.gone_hosts else ():
+        for rollout in list(fleet.rollouts.values()) if self.gone_hosts else ():
+            for host in rollout.active:
+                if host in self.gone_hosts:
+                    said = (
+                        f"host {host!r} cannot be removed: it is in a wave of rollout {rollout.name}; skip it first"
+                    )
+                    yield DeclarationConflict(RecordKind.HOST, host, said)
+        # A copy: a large change is decided in a thread, and other events may change meanwhile.
+        for event in fleet.events.copy().values() if self.gone_hosts else ():
             for host in sorted(event.targets.intersection(self.gone_hosts)):
                 said = f"host {host!r} cannot be removed: event {event.id} moves a VM there"
                 yield DeclarationConflict(RecordKind.HOST, host, said, event.resources[0])
+            if event.attempts and moves_vms(event) and not event.targets:
+                # The driver was given every host to choose from, and has not yet said which one it took.
+                for host in self.gone_hosts:
+                    said = f"host {host!r} cannot be removed: event {event.id} may move a VM there"
+                    yield DeclarationConflict(RecordKind.HOST, host, said, event.resources[0])
 
     def user_of_host(self, fleet: Fleet, host: str) -> str:
-        """Return a VM that stands on the host after the change."""
+        """Return a VM that is on the host after the change."""
         for name in sorted(fleet.vms_on(host)):
             vm = self.vms.get(name, fleet.vms[name])
             if name not in self.gone_vms and vm.standing_on == host:
@@ -107,7 +128,7 @@ class Proposal(msgspec.Struct):
         return next((vm.name for vm in self.vms.values() if vm.standing_on == host), "")
 
     def _vm_conflicts(self, fleet: Fleet, vm: Vm) -> Iterator[DeclarationConflict]:
-        # What it has already is no fault of the VM: a group or host that it uses cannot be removed.
+        # Existing references are not the VM's fault: a group or host in use cannot be removed.
         old = fleet.vms.get(vm.name)
         if self._terms_of(fleet, vm.group) is None and not (old and old.group == vm.group):
             known = chain(self.groups, (name for name in fleet.groups if name not in self.gone_groups))
@@ -117,13 +138,13 @@ class Proposal(msgspec.Struct):
             known = chain(self.hosts, (name for name in fleet.hosts if name not in self.gone_hosts))
             yield DeclarationConflict(RecordKind.VM, vm.name, f"VM {vm.name!r}: {unknown('host', vm.host, known)}")
         is_placed = old is None or old.standing_on != vm.standing_on
-        if is_placed and fleet.state_of(vm.standing_on) is HostState.FAILED and vm.standing_on not in self.gone_hosts:
+        if is_placed and fleet.state_of(vm.standing_on) is HostState.FAILED:
             said = (
                 f"VM {vm.name!r}: host {vm.standing_on!r} has failed; choose another host, "
                 f"or tell that it works again: forewarn host repaired {vm.standing_on}"
             )
             yield DeclarationConflict(RecordKind.VM, vm.name, said)
-        elif is_placed and vm.standing_on in fleet.cordoned and vm.standing_on not in self.gone_hosts:
+        elif is_placed and vm.standing_on in fleet.cordoned:
             said = (
                 f"VM {vm.name!r}: host {vm.standing_on!r} is cordoned and receives no VMs; choose another host, "
                 f"or end that: forewarn host uncordon {vm.standing_on}"
@@ -155,7 +176,7 @@ class Proposal(msgspec.Struct):
                 yield DeclarationConflict(RecordKind.GROUP, name, said, members[0])
             return
         if terms.kind is GroupKind.STANDALONE and not members and name not in self.groups:
-            return  # it leaves with its VM
+            return  # it is removed with its VM
         if terms.kind is GroupKind.STANDALONE and len(members) != 1:
             said = f"group {name!r} is standalone and must have exactly one VM; it would have {len(members)}"
             yield from self._in_the_way(name, joining, stay, said)
@@ -164,14 +185,14 @@ class Proposal(msgspec.Struct):
         before = old.vms if old else ()
         for vm in members:
             other = folded.setdefault(normalize_name(vm), vm)
-            if other != vm and not (vm in before and other in before):
+            if other != vm and vm not in before:
                 said = f"VMs {other!r} and {vm!r} of group {name!r} differ only {describe_name_difference(vm, other)}"
                 yield DeclarationConflict(RecordKind.VM, vm, said, other)
 
     def _quorum_conflicts(
         self, terms: GroupTerms, before: tuple[str, ...], members: list[str]
     ) -> Iterator[DeclarationConflict]:
-        """Name who makes a quorum unreachable: the terms if they change, else the VMs that leave."""
+        """Name the cause of an unreachable quorum: the changed terms, else the removed VMs."""
         if terms.name not in self.groups and len(members) >= len(before):
             return
         try:
@@ -186,7 +207,7 @@ class Proposal(msgspec.Struct):
     def _in_the_way(
         self, group: str, joining: list[str], stay: list[str], said: str
     ) -> Iterator[DeclarationConflict]:
-        """Name who is too many in a standalone group: whoever joins one that has a VM; else the group itself."""
+        """Name the surplus VM of a standalone group: the one that joins; else the group itself."""
         if not joining:
             yield DeclarationConflict(RecordKind.GROUP, group, said)
         for vm in joining if stay else joining[1:]:
@@ -203,7 +224,7 @@ class Proposal(msgspec.Struct):
 
 
 def _in_order(names: Iterable[str]) -> Iterator[str]:
-    """Sort names in pieces: nothing else runs in the process while one piece is sorted."""
+    """Sort names in slices: no other thread runs while one slice is sorted."""
     return merge(*(sorted(piece) for piece in chunks_of(names)))
 
 
@@ -216,6 +237,14 @@ def _group_conflicts(fleet: Fleet, terms: GroupTerms) -> Iterator[DeclarationCon
     if old and old.terms.kind is not terms.kind and fleet.events_of(terms.name):
         said = f"group {terms.name!r} has unfinished events; its kind cannot change before they end"
         yield DeclarationConflict(RecordKind.GROUP, terms.name, said)
+
+
+def _label_conflicts(record: Host | Vm) -> Iterator[DeclarationConflict]:
+    kind = RecordKind.HOST if isinstance(record, Host) else RecordKind.VM
+    try:
+        check_labels(f"{'host' if kind is RecordKind.HOST else 'VM'} {record.name!r}", record.labels)
+    except Refused as refused:
+        yield DeclarationConflict(kind, record.name, str(refused))
 
 
 def _different(records: Iterable[_Record], known: Mapping[str, _Record]) -> Iterator[_Record]:

@@ -4,12 +4,12 @@
     Mon-Fri 08:00-18:00 Europe/Berlin   on working days, as clocks there show it
     Sat,Sun 00:00-24:00                 the whole weekend
 
-A period belongs to the day on which it begins. Several may overlap or follow each other, but not for ever.
+A period belongs to the day on which it begins. Periods may overlap or adjoin, but must not cover all time.
 
-It begins and ends when clocks there show it. Where they are put back, what they show twice is quiet from the first
-time to the second; where they are put forward, a beginning that they skip is when they are, and an end that they skip
-is as late as it would have been. So whatever is in doubt is quiet, and so is a period that is recorded and whose time
-zone is not known on this machine: the time zones of machines differ, and names are retired.
+It begins and ends by local time. When clocks are put back, a time that occurs twice is quiet from the first to the
+second; when they are put forward, a skipped beginning is the moment of the change, and a skipped end is as late as it
+would have been. In doubt it is quiet, also if the time zone of a recorded period is unknown on this machine: machines
+have different time zone data, and names are retired.
 """
 
 import re
@@ -35,7 +35,7 @@ _MOST = 20
 
 
 class QuietPeriod(msgspec.Struct, frozen=True):
-    """One stretch of quiet that comes again and again."""
+    """One recurring period."""
 
     days: frozenset[int]
     begins: time
@@ -43,25 +43,25 @@ class QuietPeriod(msgspec.Struct, frozen=True):
     zone: ZoneInfo
 
     def end_of(self, now: datetime) -> datetime | None:
-        """Return the end of the stretch that ``now`` falls into."""
+        """Return the end of the period that contains ``now``."""
         here = now.astimezone(self.zone)
         for day in (here.date(), here.date() - _ONE_DAY):
             if day.weekday() in self.days:
                 begin = datetime.combine(day, self.begins)
                 end = max(_readings(begin + self.lasts, self.zone))
-                if _first_shown(begin, self.zone) <= now < end:
+                if first_shown(begin, self.zone) <= now < end:
                     return end
         return None
 
 
 def _readings(shown: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """Return the instants that a clock reading may stand for; they differ where clocks are put back or forward."""
+    """Return the instants of a local time; there are two if clocks are put back or forward."""
     there = shown.replace(tzinfo=zone)
     return there.astimezone(UTC), there.replace(fold=1).astimezone(UTC)
 
 
-def _first_shown(shown: datetime, zone: ZoneInfo) -> datetime:
-    """Return when clocks first show a time; where they skip it, when they are put forward."""
+def first_shown(shown: datetime, zone: ZoneInfo) -> datetime:
+    """Return the first instant of a local time; if it is skipped, the moment of the change."""
     first, second = _readings(shown, zone)
     if first <= second:
         return first
@@ -72,7 +72,7 @@ def _first_shown(shown: datetime, zone: ZoneInfo) -> datetime:
 
 
 def quiet_until(written: tuple[str, ...], now: datetime) -> datetime | None:
-    """Return when the quiet hours that ``now`` falls into are over; None when it falls into none."""
+    """Return the end of the quiet hours that contain ``now``; None if there are none."""
     end = now
     while end - now <= _LONGEST:
         later = [there for each in written if (there := _end_of(each, end))]
@@ -83,7 +83,7 @@ def quiet_until(written: tuple[str, ...], now: datetime) -> datetime | None:
 
 
 def unreadable(written: tuple[str, ...]) -> str:
-    """Say why one of the periods cannot be read on this machine; empty when all can."""
+    """Return why a period cannot be evaluated on this machine; empty if all can."""
     for each in written:
         try:
             read(each)
@@ -96,25 +96,28 @@ def _end_of(written: str, now: datetime) -> datetime | None:
     try:
         return read(written).end_of(now)
     except Refused:
-        return datetime.combine(now.date() + _ONE_DAY, time(), UTC)  # of a day: the wait is noted once on each
+        return datetime.combine(now.date() + _ONE_DAY, time(), UTC)  # until midnight: the wait is recorded once a day
 
 
-@lru_cache(maxsize=10_000)  # it takes milliseconds, and thousands of groups may share the same hours
+@lru_cache(maxsize=10_000)  # thousands of groups may share the same hours
 def check(written: tuple[str, ...]) -> None:
-    """Refuse quiet hours that cannot be read, or never end."""
+    """Refuse quiet hours that are invalid or never end."""
     if not written:
         return
     if len(written) > _MOST:
         raise Refused(f"{len(written)} periods of quiet hours are too many; at most {_MOST} are kept")
     for each in written:
-        read(each)
-        _check_days(each)
-    monday = datetime(2024, 1, 1, tzinfo=UTC)
-    for hour in range(7 * 24):
-        begin = monday + timedelta(hours=hour)
-        end = quiet_until(written, begin)
-        if end and end - begin > _LONGEST:
-            raise Refused(f"the quiet hours {', '.join(written)} never end; leave some time for maintenance")
+        check_period(each)
+    monday = datetime(2024, 1, 1, tzinfo=UTC)  # any instant will do: hours that never end contain it
+    end = quiet_until(written, monday)
+    if end and end - monday > _LONGEST:
+        raise Refused(f"the quiet hours {', '.join(written)} never end; leave some time for maintenance")
+
+
+def check_period(written: str) -> None:
+    """Refuse a period that cannot be read, or not without doubt."""
+    read(written)
+    _check_days(written)
 
 
 def _check_days(written: str) -> None:

@@ -1,4 +1,4 @@
-"""What a fleet file changes: what differs in it from the declaration last applied, and nothing else.
+"""Compares a fleet file with the declaration last applied: only what changed in the file changes the fleet.
 
 Three values of every key are compared:
 
@@ -7,12 +7,11 @@ Three values of every key are compared:
     a                          b      a          b
     a                          b      c          b, and c is reported as replaced
 
-A change that an unfinished event is in the way of is *held* where the operator cannot be asked; what the fleet has
-no room for is left out then. Nothing here changes anything: ``applying`` makes facts of a plan.
+Without an operator (at a start), a change that an unfinished event blocks is *held*, and an entry that conflicts with
+the fleet is left out. This module only plans: ``fleet_declaration`` makes facts of a plan.
 """
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 
 import msgspec
 
@@ -33,15 +32,15 @@ from forewarn.core.proposal import Proposal
 
 RecordKey = tuple[RecordKind, str]
 KeySet = frozenset[str] | None
-"""Some keys of a record; None for all of them, or for the record itself."""
+"""Keys of a record; None for all keys, or for the record itself."""
 DesiredRecords = dict[RecordKey, DeclaredRecord | None]
-"""What the file has otherwise than the declaration last applied; None where it has no entry any more."""
+"""Entries that differ from the declaration last applied; None if the entry was removed."""
 
 _LOCATION_KEYS = frozenset({"group", "update_domain", "fault_domain"})
-"""The keys of a VM on which its unfinished events rest."""
+"""The keys of a VM that its unfinished events depend on."""
 _NOTHING = object()
 _GUARD = 5
-"""A start removes at most one of so many VMs."""
+"""A start removes at most one in this many VMs."""
 
 
 class ApplyMode(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,40 +50,33 @@ class ApplyMode(msgspec.Struct, frozen=True, kw_only=True):
     cancel_events: bool = False
     yes: bool = False
     is_start: bool = False
-    is_retry: bool = False
-    """Only what waits is tried again; the file stays what it was."""
-
-    @property
-    def is_unattended(self) -> bool:
-        """Tell whether no operator waits for the answer."""
-        return self.is_start or self.is_retry
 
 
 class BlockedChange(msgspec.Struct, frozen=True):
-    """A VM that cannot leave its place, and the event that is in the way."""
+    """A VM that cannot change, and the blocking event."""
 
     vm: str
     event: Event
 
 
 class DeclarationPlan(msgspec.Struct):
-    """What applying a file makes of the fleet."""
+    """The plan of applying a file."""
 
     wanted: DesiredRecords
     change: Proposal
     held: dict[RecordKey, HeldChange] = {}
     ended: list[RecordKey] = []
-    """The records no change of which is held any more."""
+    """Records without a held change any more."""
     leaving: dict[str, None] = {}
-    """The VMs whose Scheduled events are left."""
+    """VMs that leave their Scheduled events."""
     blocked: list[BlockedChange] = []
     conflicts: list[DeclarationConflict] = []
-    """The entries that the fleet has no room for."""
+    """Entries that conflict with the fleet."""
     replaced: dict[RecordKey, list[ReplacedValue]] = {}
 
 
 def plan(fleet: Fleet, wanted: DesiredRecords, mode: ApplyMode) -> DeclarationPlan:
-    """Compare, and say what has to be done."""
+    """Compare, and return the plan."""
     return _Planner(fleet, wanted, mode).plan()
 
 
@@ -100,7 +92,7 @@ class _Planner:
         self._considered |= {key: each for key, each in self._last.guarded.items() if key in wanted}
         self._made = DeclarationPlan(wanted, Proposal())
         self._unheld = Proposal()
-        """The change as if nothing were held: what has no room in it either is left out, what has waits."""
+        """The change as if nothing were held: entries that conflict with it too are left out, others wait."""
 
     def plan(self) -> DeclarationPlan:
         for (kind, name), keys in self._candidates().items():
@@ -112,32 +104,29 @@ class _Planner:
             self._mind_guard()
         self._mind_conflicts()
         made = self._made
-        left_out = {(each.kind, each.name) for each in made.conflicts}
-        # What was held for an earlier file ends with it, also where the entry of this file is left out.
-        staying = left_out - self._wanted.keys()
-        made.ended = [key for key in self._considered if key not in made.held and key not in staying]
+        made.ended = [key for key in self._considered if key not in made.held]
         made.held = {key: held for key, held in made.held.items() if held != self._considered.get(key)}
         return made
 
     def _candidates(self) -> dict[RecordKey, KeySet]:
-        """Return what may have to change, with the keys in question."""
+        """Return the records that may have to change, with their keys."""
         if self._manner.exact:
             return dict.fromkeys(self._differing())
         if self._last.is_missing and not self._fleet.is_empty:
-            return {}  # what was declared before is not known, so nothing is known to have changed
+            return {}  # the previous declaration is unknown, so no change is known
         found: dict[RecordKey, KeySet] = {}
         for key, record in self._wanted.items():
             before = self._fleet.declared(*key)
             found[key] = None if before is None or record is None else differing_keys(before, record)
         for key, held in self._considered.items():
             keys = found.get(key, frozenset())
-            found[key] = None if keys is None or not held.keys else keys | frozenset(held.keys)
+            found[key] = None if keys is None else keys | frozenset(held.keys)
         return found
 
     def _differing(self) -> Iterator[RecordKey]:
         yield from self._wanted
         for kind, differing in self._last.differing.items():
-            yield from ((kind, name) for name in sorted(differing))  # their order is no part of the fleet
+            yield from ((kind, name) for name in sorted(differing))  # their order is not part of the fleet
         if not self._last.covers_fleet:
             fleet = self._fleet
             for kind, names in (
@@ -148,18 +137,18 @@ class _Planner:
                 yield from ((kind, name) for name in names)
 
     def _declared(self, kind: RecordKind, name: str) -> DeclaredRecord | None:
-        """Return what the file has of a name."""
+        """Return the file's record of a name."""
         key = kind, name
         return self._wanted[key] if key in self._wanted else self._fleet.declared(kind, name)
 
     def _aim(self, kind: RecordKind, name: str, keys: KeySet) -> None:
-        """Propose what brings a record to what the file has."""
+        """Propose the change of a record to the file's version."""
         record, change = self._declared(kind, name), self._made.change
         match kind:
             case RecordKind.HOST if record is None and name in self._fleet.hosts:
                 change.gone_hosts[name] = None
-            case RecordKind.HOST if isinstance(record, Host) and name not in self._fleet.hosts:
-                change.hosts[name] = record
+            case RecordKind.HOST if isinstance(record, Host):
+                self._aim_host(record, keys)
             case RecordKind.GROUP:
                 self._aim_group(name, record, keys)
             case RecordKind.VM if record is None and name in self._fleet.vms:
@@ -169,19 +158,29 @@ class _Planner:
                 if current is None:
                     change.vms[name] = record
                 else:
-                    # A VM stays on its host, whatever the file says: only a move carries it to another.
+                    # The file never changes the host of an existing VM: only a move does.
                     changed = (differing_keys(current, record) if keys is None else keys) - {"host"}
                     if (aimed := with_keys(current, record, changed)) != current:
-                        change.vms[name] = aimed  # one that stays as it is is in no other's way
+                        change.vms[name] = aimed  # an unchanged one cannot conflict
                     self._note_replaced(kind, current, record, changed)
+
+    def _aim_host(self, record: Host, keys: KeySet) -> None:
+        current = self._fleet.hosts.get(record.name)
+        if current is None:
+            self._made.change.hosts[record.name] = record
+            return
+        changed = differing_keys(current, record) if keys is None else keys
+        if (aimed := with_keys(current, record, changed)) != current:
+            self._made.change.hosts[record.name] = aimed
+        self._note_replaced(RecordKind.HOST, current, record, changed)
 
     def _aim_group(self, name: str, record: DeclaredRecord | None, keys: KeySet) -> None:
         current, change = self._fleet.terms_of(name), self._made.change
         if current is None and isinstance(record, GroupTerms):
-            if record.kind is not GroupKind.STANDALONE:  # that one comes with its VM
+            if record.kind is not GroupKind.STANDALONE:  # it is added with its VM
                 change.groups[name] = record
         elif current is not None and record is None:
-            if current.kind is not GroupKind.STANDALONE:  # that one leaves with its VM
+            if current.kind is not GroupKind.STANDALONE:  # it is removed with its VM
                 change.gone_groups[name] = None
         elif current is not None and isinstance(record, GroupTerms):
             changed = differing_keys(current, record) if keys is None else keys
@@ -192,21 +191,21 @@ class _Planner:
     def _note_replaced(
         self, kind: RecordKind, current: DeclaredRecord, record: DeclaredRecord, keys: Iterable[str]
     ) -> None:
-        """Note the values from run time that the file's replace."""
+        """Note run-time values that the file replaces."""
         if held := self._considered.get((kind, current.name)):
             keys = frozenset(keys) - frozenset(held.keys)
         before = self._fleet.declared(kind, current.name)
         old, mine, new = keys_of(before) if before else {}, keys_of(current), keys_of(record)
         lost = [
-            ReplacedValue(kind, current.name, key, msgspec.json.encode(mine[key]).decode())
+            ReplacedValue(kind, current.name, key, msgspec.json.encode(mine.get(key)).decode())
             for key in sorted(keys)
-            if mine[key] not in (new[key], old.get(key, _NOTHING))
+            if mine.get(key) not in (new.get(key), old.get(key) if before else _NOTHING)
         ]
         if lost:
             self._made.replaced[kind, current.name] = lost
 
     def _provide_places(self) -> None:
-        """Propose the declared groups and hosts that VMs need and the fleet does not hold."""
+        """Propose declared groups and hosts that VMs need and the fleet lacks."""
         change = self._made.change
         for vm in change.vms.values():
             if vm.group not in self._fleet.groups and vm.group not in change.groups:
@@ -219,7 +218,7 @@ class _Planner:
                     change.hosts[vm.host] = host
 
     def _moving(self) -> Iterator[str]:
-        """Yield the VMs that leave the fleet, or their place in it, by what is proposed."""
+        """Yield the VMs that the proposal removes or moves to another group or domain."""
         change = self._made.change
         yield from change.gone_vms
         for name, vm in change.vms.items():
@@ -229,7 +228,7 @@ class _Planner:
                 yield name
 
     def _mind_events(self) -> None:
-        """Hold back what an unfinished event is in the way of."""
+        """Hold changes that an unfinished event blocks."""
         for name in list(self._moving()):
             events = self._fleet.events_on(name)
             earlier = self._considered.get((RecordKind.VM, name))
@@ -240,17 +239,17 @@ class _Planner:
             in_the_way = started if is_canceling else events
             if not in_the_way:
                 continue
-            if is_canceling or self._waits_already(RecordKind.VM, name) or self._manner.is_unattended:
+            if is_canceling or self._waits_already(RecordKind.VM, name) or self._manner.is_start:
                 event = in_the_way[0].id
                 self._hold(RecordKind.VM, name, HoldReason.EVENT, event, _LOCATION_KEYS, cancel_events=is_canceling)
             else:
                 self._made.blocked += [BlockedChange(name, event) for event in in_the_way]
 
     def _mind_guard(self) -> None:
-        """Hold back all removals where they are too many for a start."""
+        """Hold all removals if there are too many for a start."""
         removals = [
             *self._made.change.gone_vms,
-            *(held.name for held in self._made.held.values() if held.kind is RecordKind.VM and held.is_removal),
+            *(held.name for held in self._made.held.values() if held.is_removal),
         ]
         if len(removals) * _GUARD > len(self._fleet.vms):
             because = f"{len(removals)} of {len(self._fleet.vms)} VMs would be removed"
@@ -258,10 +257,10 @@ class _Planner:
                 self._hold(RecordKind.VM, name, HoldReason.TOO_MANY, because)
 
     def _mind_conflicts(self) -> None:
-        """Hold back or leave out what the fleet has no room for, and what falls with it."""
+        """Hold or leave out conflicting changes, and changes that depend on them."""
         change = self._made.change
         while found := [each for each in change.conflicts(self._fleet) if self._is_proposed(each)]:
-            # A VM that is held in its place was there first: what comes there is in the way, not the VM.
+            # A VM with a held change was there first: the newcomer conflicts, not the VM.
             coming = [each for each in found if (each.kind, each.name) not in self._made.held]
             own = {(each.kind, each.name) for each in self._unheld.conflicts(self._fleet)}
             for conflict in [each for each in coming if (each.kind, each.name) in own] or coming or found:
@@ -274,7 +273,6 @@ class _Planner:
                 is_removal = name in (change.gone_hosts if kind is RecordKind.HOST else change.gone_groups)
                 is_waiting = (
                     self._waits_already(kind, name)
-                    or self._manner.is_retry
                     or not coming
                     or self._is_held(conflict.other)
                     or (kind, name) not in own
@@ -292,20 +290,14 @@ class _Planner:
                     self._unheld.drop(kind, name)
 
     def _waits_already(self, kind: RecordKind, name: str) -> bool:
-        """Tell whether a change is held that this file did not bring: it goes on waiting, and refuses nothing."""
+        """Return whether the change was held before this file: it stays held, and refuses nothing."""
         return (kind, name) in self._considered and (kind, name) not in self._wanted and not self._manner.exact
 
     def _comes_with_its_vm(self, group: str) -> bool:
-        """Tell whether a standalone group is to be new together with a VM, which alone is named then."""
+        """Return whether a standalone group is added together with its VM; then only the VM is reported."""
         terms = self._made.change.groups.get(group)
         is_alone = terms is not None and terms.kind is GroupKind.STANDALONE
-        return is_alone and group not in self._fleet.groups and group in self._wanted_groups
-
-    @cached_property
-    def _wanted_groups(self) -> frozenset[str]:
-        """The groups of the VMs that are new or different."""
-        vms = (self._declared(*key) for key in (*self._wanted, *self._considered) if key[0] is RecordKind.VM)
-        return frozenset(vm.group for vm in vms if isinstance(vm, Vm))
+        return is_alone and group not in self._fleet.groups
 
     def _is_held(self, vm: str) -> bool:
         key = RecordKind.VM, vm
@@ -331,14 +323,13 @@ class _Planner:
         *,
         cancel_events: bool = False,
     ) -> None:
-        """Hold back a change: all of it, or some of its keys."""
+        """Hold a change: all of it, or some keys."""
         current, proposed = self._fleet.record_of(kind, name), self._proposed(kind, name)
         keys: frozenset[str] = frozenset()
         if current is not None and proposed is not None:
             keys = differing_keys(current, proposed)
             keys &= some or keys
-        earlier = self._made.held.get((kind, name))
-        if earlier and proposed is not None:
+        if earlier := self._made.held.get((kind, name)):
             keys |= frozenset(earlier.keys)
         self._made.held[kind, name] = HeldChange(
             kind,

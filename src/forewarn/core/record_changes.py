@@ -1,4 +1,4 @@
-"""Which keys of a record changed, and from what to what."""
+"""Changed keys of a record, with the values before and after."""
 
 from collections.abc import Callable
 from itertools import islice
@@ -6,6 +6,9 @@ from itertools import islice
 import msgspec
 
 from forewarn.core.facts import FleetChanged, GroupSet
+
+NO_GROUP = ""
+"""The group of what belongs to none; who sees all groups sees it."""
 
 
 class ValueChange(msgspec.Struct, frozen=True):
@@ -16,7 +19,7 @@ class ValueChange(msgspec.Struct, frozen=True):
 
 
 def changed_keys(before: msgspec.Struct, after: msgspec.Struct, prefix: str = "") -> dict[str, ValueChange]:
-    """Return the keys in which two records of one kind differ; a key of a record within is ``policy.quorum``."""
+    """Return the differing keys of two records of one kind; nested keys are written ``policy.quorum``."""
     found: dict[str, ValueChange] = {}
     for key in after.__struct_fields__:
         old, new = getattr(before, key), getattr(after, key)
@@ -30,15 +33,19 @@ def changed_keys(before: msgspec.Struct, after: msgspec.Struct, prefix: str = ""
 
 
 def changes_of_terms(fact: GroupSet) -> dict[str, ValueChange]:
-    """Return what a group's new terms changed; nothing where an earlier release did not record those before."""
+    """Return the changes of a group's terms; empty if an earlier release did not record the old terms."""
     return changed_keys(fact.before, fact.terms) if fact.before else {}
 
 
 def changes_of_fleet(fact: FleetChanged, sees: Callable[[str], bool], most: int) -> dict[str, ValueChange]:
-    """Return at most so many of the changed keys, by the group or the VM they are of, in the groups that one sees."""
+    """Return a limited number of changed keys by record, for the visible groups; hosts are in group ``NO_GROUP``."""
+    hosts = {each.name: each for each in fact.before_hosts}
     terms = {each.name: each for each in fact.before_groups}
     vms = {each.name: each for each in fact.before_vms}
     found: dict[str, ValueChange] = {}
+    for host in fact.hosts:
+        if len(found) < most and host.name in hosts and sees(NO_GROUP):
+            found |= changed_keys(hosts[host.name], host, f"{host.name}.")
     for group in fact.groups:
         if len(found) < most and group.name in terms and sees(group.name):
             found |= changed_keys(terms[group.name], group, f"{group.name}.")
@@ -49,7 +56,7 @@ def changes_of_fleet(fact: FleetChanged, sees: Callable[[str], bool], most: int)
 
 
 class GroupChanges(msgspec.Struct, frozen=True):
-    """What a change of the fleet meant for one group."""
+    """The effect of a fleet change on one group."""
 
     joined: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
@@ -58,7 +65,7 @@ class GroupChanges(msgspec.Struct, frozen=True):
 
 
 def changes_of_group(fact: FleetChanged, group: str) -> GroupChanges:
-    """Return who joined and left a group, and which of its keys, and its VMs' keys, changed."""
+    """Return the VMs that joined and left a group, and the changed keys of the group and its VMs."""
     before = {vm.name: vm for vm in fact.before_vms}
     after = {vm.name: vm for vm in fact.vms}
     joined = [vm.name for vm in fact.vms if vm.group == group and not _was_in(before.get(vm.name), group)]

@@ -1,4 +1,4 @@
-"""What may be shown of an address and of a token.
+"""Redaction: what is shown of an address and of a token.
 
 address    its host, because its path, query, user and password may be secret
 token      its id
@@ -10,12 +10,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 HIDDEN = "…"
 TOKEN_BEGINNING = "fw_([0-9a-f]{16})_"  # noqa: S105 - a pattern, no secret
-"""How a token begins, as a regular expression with its id as a group; the secret follows."""
+"""Regular expression of the beginning of a token, with its id as a group; the secret follows."""
 _ADDRESS = re.compile(r"[a-z]+://[^\s'\"()]+")
 _TOKEN = re.compile(rf"{TOKEN_BEGINNING}[\w-]+")
 _SECRET_NAME = re.compile(r"key|token|secret|pass|credential|auth", re.IGNORECASE)
 _LONG = 8
-"""A part of a path, or a value, from this length on may be a key; a shorter one is a word."""
+"""Parts of a path and values with at least this length may be secrets."""
 
 
 def shown_url(url: str) -> str:
@@ -32,7 +32,7 @@ def shown_url(url: str) -> str:
 
 
 def shown_address(given: str) -> str:
-    """Return an address that was refused; its host alone where a user, a password or a query stands in it."""
+    """Return a refused address for a message; only its host if it has a user, a password or a query."""
     return shown_url(given) if "@" in given or "?" in given else given
 
 
@@ -42,12 +42,12 @@ def shown_uri(uri: str) -> str:
 
 
 def shown_text(text: str) -> str:
-    """Return a text in which addresses are shown as above."""
+    """Return a text with redacted addresses."""
     return _ADDRESS.sub(lambda found: shown_address(found[0]), text)
 
 
 def shown_tokens(text: str) -> str:
-    """Return a text with tokens of the control plane up to their id."""
+    """Return a text with tokens shortened to their id."""
     return _TOKEN.sub(rf"fw_\1_{HIDDEN}", text)
 
 
@@ -63,7 +63,7 @@ def secrets_in(url: str) -> Iterator[str]:
 
 
 def secrets_among(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the values of an environment that may be secret, by their name or their form; the longest first."""
+    """Return the values of an environment that may be secret, by name or form; the longest first."""
     found = {value for name, value in environment.items() if value and _may_be_secret(name, value)}
     return tuple(sorted(found, key=len, reverse=True))
 
@@ -74,7 +74,7 @@ def _may_be_secret(name: str, value: str) -> bool:
 
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
-    """Take secrets out of a text that others wrote."""
+    """Remove secrets from a text of another program."""
     for secret in secrets:
         text = text.replace(secret, HIDDEN) if secret else text
     return text

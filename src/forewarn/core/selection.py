@@ -1,4 +1,4 @@
-"""Which VMs have to go when only their number is given, and why just these."""
+"""Selects VMs to evict or delete when only a number is given, with the reason for each."""
 
 import re
 from collections import Counter
@@ -15,11 +15,11 @@ from forewarn.core.notice import Rules
 _NUMBER = re.compile(r"\d+")
 
 Choice = tuple[Vm, str]
-"""A VM, and why it was chosen."""
+"""A VM and the reason for its selection."""
 
 
 def spot_victims(fleet: Fleet, command: ReclaimSpot, now: datetime, rules: Rules) -> list[Choice]:
-    """Choose spot VMs to evict: always from the group that lost fewest, all of a host where one is named."""
+    """Select spot VMs to evict: from the group with the fewest evictions; all of a host if one is given."""
     if (command.count is None) == (command.host is None):
         raise Refused("say either how many spot VMs to reclaim, or of which host")
     if command.host is not None:
@@ -27,20 +27,16 @@ def spot_victims(fleet: Fleet, command: ReclaimSpot, now: datetime, rules: Rules
             raise unknown("host", command.host, fleet.hosts)
         names = fleet.vms_on(command.host)
         victims = sorted(_stays(fleet, (fleet.vms[name] for name in names)), key=_instance_order)
-        return [(vm, f"stands on {command.host}") for vm in victims if _may_be_evicted(fleet, vm)]
+        return [(vm, f"stands on {command.host}") for vm in victims if vm.spot]
     count = _positive(command.count or 0)
-    spots = list(_stays(fleet, (vm for vm in fleet.vms.values() if _may_be_evicted(fleet, vm))))
+    spots = list(_stays(fleet, (vm for vm in fleet.vms.values() if vm.spot)))
     if count > len(spots):
         raise Refused(f"only {len(spots)} spot VMs can be reclaimed, not {count}")
     return list(_fairly(spots, count, _lost(fleet, now, rules)))
 
 
-def _may_be_evicted(fleet: Fleet, vm: Vm) -> bool:
-    return vm.spot and not fleet.last_applied.holds_removal(vm.name)
-
-
 def scale_in_victims(fleet: Fleet, command: ScaleIn) -> list[Choice]:
-    """Choose VMs of a scale set to delete: always from the fullest zone, then fault domain, newest first."""
+    """Select VMs of a scale set to delete: from the fullest zone, then fault domain, newest first."""
     group = fleet.groups.get(command.group)
     if group is None:
         raise unknown("group", command.group, fleet.groups)
@@ -62,7 +58,7 @@ def scale_in_victims(fleet: Fleet, command: ScaleIn) -> list[Choice]:
 
 
 def _lost(fleet: Fleet, now: datetime, rules: Rules) -> Counter[str]:
-    """Count the evictions by group: those under way, and those of the last 24 hours."""
+    """Count the evictions by group: unfinished ones, and those of the last 24 hours."""
     lost = Counter(event.group for event in fleet.events.values() if event.type is EventType.PREEMPT)
     lost.update(each.group for each in fleet.evictions if each.at > now - rules.evictions_count_for)
     return lost
@@ -86,7 +82,7 @@ def _fullest(vms: list[Vm], place: Callable[[Vm], str | int]) -> tuple[str | int
 
 
 def _stays(fleet: Fleet, vms: Iterable[Vm]) -> Iterator[Vm]:
-    """Yield the running VMs that are not about to go anyway."""
+    """Yield the running VMs without an unfinished eviction or delete."""
     for vm in vms:
         is_leaving = fleet.last_applied.holds_removal(vm.name)
         is_ending = any(EVENT_TYPES[event.type].ends_vm for event in fleet.events_on(vm.name))

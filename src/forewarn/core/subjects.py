@@ -1,4 +1,4 @@
-"""Whom a fact concerns: its groups, and the keys under which history finds the entry of the journal again."""
+"""Subjects of facts: the groups they concern, and the keys by which history finds journal entries."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -27,6 +27,11 @@ from forewarn.core.facts import (
     HostStateSet,
     IncarnationsRaised,
     ObservationRecorded,
+    RolloutEnded,
+    RolloutFact,
+    RolloutHostFact,
+    RolloutStarted,
+    Selected,
     StartedAtOnce,
     SubscriptionRemoved,
     SubscriptionSet,
@@ -42,15 +47,18 @@ from forewarn.core.facts import (
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import CallerKind, Observation, Subscription, Token
+from forewarn.core.rollouts.sentences import name_of
 
 FINISHED = "finished"
 """The subject of every entry that ends an event."""
+ROLLOUTS = "rollouts"
+"""The subject of every entry that begins or ends a rollout."""
 CLOCK = "clock"
-"""The subject of every entry that tells of a step of the clock."""
+"""The subject of every entry with a step of the clock."""
 
 
 def groups_of(fact: AnyFact) -> Iterator[str]:
-    """Yield the groups that a fact names; none where it names events, VMs or hosts alone."""
+    """Yield the groups that a fact names; none if it names only events, VMs or hosts."""
     match fact:
         case Announced(event=event) | StartedAtOnce(event=event):
             yield event.group
@@ -70,17 +78,17 @@ def groups_of(fact: AnyFact) -> Iterator[str]:
         case FleetChanged() | FleetDeclared():
             yield from (terms.name for terms in fact.groups)
             yield from fact.removed_groups
-            if isinstance(fact, FleetChanged):  # who joined, and who left
+            if isinstance(fact, FleetChanged):  # joined and left
                 yield from dict.fromkeys(vm.group for vms in (fact.vms, fact.before_vms) for vm in vms)
 
 
 def group_of(
     fact: AnyFact, entry: Entry, group_of_vm: Callable[[str], str], group_of_event: Callable[[str], str]
 ) -> str:
-    """Return the group that a fact concerns; empty where it concerns none. Ask for what the fact does not name.
+    """Return the group that a fact concerns; empty if there is none.
 
-    ``group_of_vm`` finds the present group of a VM, ``group_of_event`` that of an event whose fact an earlier release
-    recorded; each returns an empty name for what it does not know.
+    ``group_of_vm`` finds the present group of a VM, ``group_of_event`` the group of an event for facts of earlier
+    releases; each returns an empty name if it is unknown.
     """
     if group := next(groups_of(fact), ""):
         return group
@@ -88,7 +96,7 @@ def group_of(
         case ObservationRecorded(observation=observation):
             return group_of_vm(observation.vm)
         case _ if isinstance(fact, VmFact):
-            # A VM goes in the entry that ends what took it away.
+            # A VM is removed in the entry that ends its event.
             ends = (each for each in entry.facts if isinstance(each, EventEnded))
             return group_of_vm(fact.vm) or next((each.group or group_of_event(each.event) for each in ends), "")
         case _ if isinstance(fact, EventChanged):
@@ -103,7 +111,7 @@ def event_of(fact: EventFact) -> str:
 
 
 def event_groups(facts: Iterable[AnyFact]) -> dict[str, str]:
-    """Return the groups of events by their ids, as far as the facts name both."""
+    """Return the groups of events by id, for facts that name both."""
     found: dict[str, str] = {}
     for fact in facts:
         if isinstance(fact, EventCreated):
@@ -114,7 +122,7 @@ def event_groups(facts: Iterable[AnyFact]) -> dict[str, str]:
 
 
 def with_groups(entry: Entry, fleet: Fleet) -> Entry:
-    """Return an entry with the groups that earlier releases did not record; the fleet is the one before the entry."""
+    """Return an entry with the groups that earlier releases did not record; the fleet is that before the entry."""
     if all(fact.group for fact in entry.facts if isinstance(fact, EventStep)):
         return entry
     announced = event_groups(entry.facts)
@@ -129,13 +137,13 @@ def with_groups(entry: Entry, fleet: Fleet) -> Entry:
 
 
 def subjects_of(entry: Entry) -> set[str]:
-    """Return the keys of an entry. An event's later facts are found by the event, those who read it know its VMs."""
+    """Return the keys of an entry. Later facts of an event are found by the event's key."""
     subjects = {f"command:{entry.command}"}
     if entry.by.kind is not CallerKind.NODE:
         subjects.add(f"caller:{entry.by.name}")
     for fact in entry.facts:
         if isinstance(fact, Asked | Delivered):
-            continue  # these say less than the requests and messages themselves, and come in thousands
+            continue  # too many, and of little use in a history
         if not isinstance(fact, EventStep):
             subjects.update(f"group:{name}" for name in groups_of(fact))
         subjects.update(_other_subjects(fact))
@@ -177,8 +185,16 @@ def _other_subjects(fact: AnyFact) -> Iterator[str]:
             yield from (f"event:{fetch.event}" for fetch in fetches)
         case ClockStepped():
             yield CLOCK
+        case _ if isinstance(fact, RolloutFact):
+            yield f"rollout:{name_of(fact)}"
+            if isinstance(fact, RolloutStarted | RolloutEnded):
+                yield ROLLOUTS
+            if isinstance(fact, RolloutHostFact):
+                yield f"host:{fact.host}"
+        case Selected(operation=operation, refused=refused):  # the other names are in the facts beside it
+            yield from (f"{operation.scope}:{name}" for name in refused)
         case GroupSet() | Enrolled() | SwitchedOff() | IncarnationsRaised() | Asked() | Delivered():
-            return  # they concern groups alone, or are not found again
+            return  # they concern groups only, or are not indexed
         case TokenCreated(token=Token(id=id_)) | TokenRevoked(token=id_):
             yield f"token:{id_}"
         case SubscriptionSet(subscription=Subscription(id=id_)) | SubscriptionRemoved(subscription=id_):

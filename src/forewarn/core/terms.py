@@ -1,4 +1,4 @@
-"""What may be said of a group, and how hosts, groups and VMs may be called."""
+"""Limits of group terms, and valid names of hosts, groups and VMs."""
 
 import re
 
@@ -8,29 +8,27 @@ from forewarn.core.model import ApprovalRule, GroupKind, GroupTerms
 
 LONGEST_NAME = 80
 NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9._-]{{0,{LONGEST_NAME - 1}}}")
-"""How a host, a group or a VM may be called."""
+"""Pattern of names of hosts, groups and VMs."""
 ONE_LINE = r"[^\x00-\x1f\x7f]"
-"""A character of a line that VMs and people are shown, as a regular expression."""
+"""Pattern of one character of a printable line."""
 LONGEST_LINE = 500
-"""Characters of a description, a reason or another line that VMs and people are shown."""
-LONGEST_TEXT = 512
-"""Characters of a value that is declared of a VM, such as a tag."""
+"""Maximum length of a description, a reason or another shown line."""
 LONGEST_IMPACT = 7 * 24 * 3600
-"""Seconds of interruption that can be announced."""
+"""Maximum announced seconds of interruption."""
 DOMAINS = range(10_000)
-"""The numbers that update domains and fault domains may have."""
+"""Range of update and fault domains."""
 MOST_VMS = 1_000_000
-"""The largest number of VMs that can be asked for."""
+"""Maximum number of VMs in one request."""
 LONGEST_POSTPONEMENT = 30 * 24 * 3600
 """Seconds."""
 TERMINATE_NOTICE = range(5 * 60, 15 * 60 + 1)
-"""Seconds of terminate notice that a scale set may have."""
+"""Range of the terminate notice in seconds."""
 TERMINATE_NOTICES = f"PT{TERMINATE_NOTICE[0] // 60}M", f"PT{TERMINATE_NOTICE[-1] // 60}M"
-"""The shortest and the longest, as they are written."""
+"""The same range in ISO 8601."""
 
 
 def check_name(kind: str, name: str) -> None:
-    """Refuse a name that could not stand in a document, a file or a command."""
+    """Refuse a name that is not valid in documents, files or commands."""
     if not NAME.fullmatch(name):
         raise Refused(
             f"{kind} {name!r} is no good name: use up to {LONGEST_NAME} letters, digits, '.', '_' and '-', "
@@ -50,7 +48,7 @@ def check_terms(terms: GroupTerms) -> None:
 
 
 def check_quorum(terms: GroupTerms, members: int) -> None:
-    """Refuse a quorum that the group can never reach."""
+    """Refuse a quorum that is larger than the group."""
     if terms.policy.quorum > members:
         raise Refused(
             f"group {terms.name!r}: a quorum of {terms.policy.quorum} is more than its {members} VMs can reach"
@@ -73,13 +71,13 @@ def _check_policy(terms: GroupTerms) -> None:
 
 
 def normalize_name(name: str) -> str:
-    """Return what is the same for VMs that clients take for one.
+    """Return a key that is equal for names that clients consider equal.
 
-    Azure: names are compared without regard to case, and 2017-03-01 shows them with an underscore before them.
+    Azure: names are compared case-insensitively, and 2017-03-01 shows them with a leading underscore.
     """
     return name.removeprefix("_").lower()
 
 
 def describe_name_difference(name: str, other: str) -> str:
-    """Say by how little two such names differ."""
+    """Describe the difference between two such names."""
     return "in upper and lower case" if name.lower() == other.lower() else "in a leading underscore or in case"

@@ -1,7 +1,6 @@
-"""Who may come in, and who is told: tokens and subscriptions."""
+"""Tokens and subscriptions."""
 
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 from forewarn.core.commands import (
     CreateToken,
@@ -16,10 +15,11 @@ from forewarn.core.facts import Delivered, SubscriptionRemoved, SubscriptionSet,
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Role, Subscription, SubscriptionKind
 from forewarn.core.notice import check_line
+from forewarn.core.web_addresses import split_web_address
 
 
 def create_token(fleet: Fleet, command: CreateToken) -> Iterator[TokenRevoked | TokenCreated]:
-    """Let a token in; names are unique among those in force, so that the record tells them apart."""
+    """Create a token; names are unique among valid tokens, so that the history distinguishes them."""
     token = command.token
     if command.replaces and command.replaces not in fleet.tokens:
         raise unknown("token", command.replaces, fleet.tokens)
@@ -37,7 +37,7 @@ def create_token(fleet: Fleet, command: CreateToken) -> Iterator[TokenRevoked | 
         # A token can be given another secret after one of its groups was removed.
         if group not in fleet.groups and not (old and group in old.groups):
             raise unknown("group", group, fleet.groups)
-    if command.replaces:
+    if command.replaces and not token.previous_hash:  # else its old secret is valid for a while
         yield TokenRevoked(command.replaces)
     yield TokenCreated(token)
 
@@ -70,14 +70,14 @@ def remove_subscription(fleet: Fleet, command: RemoveSubscription) -> Iterator[S
 
 
 def record_test(fleet: Fleet, command: RecordTest) -> tuple[()]:
-    """Change nothing: that a test was sent stands in the record, by the request that asked for it."""
+    """Change nothing: the test is recorded by its request."""
     if command.subscription not in fleet.subscriptions:
         raise unknown("subscription", command.subscription, fleet.subscriptions)
     return ()
 
 
 def record_delivered(fleet: Fleet, command: RecordDelivered) -> Iterator[Delivered]:
-    """Record how far subscribers were told; never less far than before."""
+    """Record delivery progress; it never falls."""
     further = {
         id_: revision
         for id_, revision in command.revisions.items()
@@ -88,7 +88,7 @@ def record_delivered(fleet: Fleet, command: RecordDelivered) -> Iterator[Deliver
 
 
 def _check_name(what: str, name: str) -> None:
-    """Refuse a name that a reader of the record could take for another, or that a path cannot hold."""
+    """Refuse a name that is ambiguous in the history, or not valid in a path."""
     check_line(what, name)
     if not name.isprintable() or name != name.strip() or not name:
         raise Refused(f"{what} has visible characters, and no space at its beginning or end; it is {name!r}")
@@ -103,12 +103,7 @@ def _check_target(subscription: Subscription) -> None:
         if not name or not domain or not target.isprintable() or " " in target:
             raise Refused(f"{target!r} is no mail address; write it like ops@example.org")
         return
-    try:
-        parts = urlsplit(target)
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_good = False
-    if not is_good or not target.isprintable() or " " in target:
+    if split_web_address(target) is None or not target.isprintable() or " " in target:
         raise Refused(
             f"the target of subscription {subscription.name!r} is no web address; write it like https://example.org/hook"
         )

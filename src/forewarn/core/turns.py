@@ -1,17 +1,17 @@
-"""Whose turn it is within a group.
+"""Turns: which events of a group may start.
 
 An event is *ready* when it is approved or due. What a ready event waits for:
 
     user operations, Preempt, Terminate   a Started event of one of its VMs, and nothing else
     platform maintenance                  the same, and maintenance of the group that is Started or ready earlier, or
                                           hardware failure that is Started, unless both share update domain and
-                                          fault domain; quiet hours
+                                          fault domain; quiet hours, and the windows of its rollout
     hardware failure                      nothing
 
-Platform maintenance is what has source Platform and type Freeze, Reboot or Redeploy, but no hardware failure.
+Platform maintenance has source Platform and type Freeze, Reboot or Redeploy, and is no hardware failure.
 Ready events start in this order: Preempt, Terminate, user operations, platform maintenance; among equals by
-NotBefore, then by announcement. One that must wait stays Scheduled, and starts in the same append that ends what it
-waits for. Maintenance that waits is not overtaken by later maintenance that would stand in its way.
+NotBefore, then by announcement. An event that must wait stays Scheduled, and starts in the same append that ends what
+it waits for. Waiting maintenance is not overtaken by later maintenance that it could not run beside.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,30 +22,45 @@ from forewarn.core.event_types import EVENT_TYPES
 from forewarn.core.facts import Started, Waiting
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventSource, EventStatus, StartCause
+from forewarn.core.rollouts import windows
+
+_STARTED = EventStatus.STARTED
+_PLATFORM = EventSource.PLATFORM
+"""Frequently compared enumeration members: the attribute lookup is slower than the comparison."""
 
 HasPassed = Callable[[Event], bool]
 """Whether an event's notice has passed, on a clock that cannot be set."""
 
 
-def settle(
-    fleet: Fleet, group: str, now: datetime, has_passed: HasPassed = lambda _: True
-) -> Iterator[Started | Waiting]:
-    """Yield the start of every ready event whose turn it is, and what each of the others waits for."""
+def settle(fleet: Fleet, group: str, now: datetime, has_passed: HasPassed) -> Iterator[Started | Waiting]:
+    """Yield the start of every ready event that has its turn, and what each other one waits for."""
     events = fleet.events_of(group)
-    ahead = _Ahead()
+    is_unneeded = bool(events) and approval.is_unneeded(fleet, group)
+    reasons: dict[str, str] = {}
+    ready: list[Event] = []
     for event in events:
-        if event.status is EventStatus.STARTED:
-            ahead.add(event)
-    reasons = {event.id: reason for event in events if (reason := _why_ready(fleet, event, now, has_passed))}
-    for event in events:
-        if (event.waits_for or event.waits_until) and event.id not in reasons:
+        if event.status is _STARTED:
+            continue
+        # Looked at first, because it can be seen at once of most events of a large group.
+        may_start = is_unneeded or event.approvals or event.approved_by or event.not_before <= now
+        if may_start and (reason := _why_ready(fleet, event, now, has_passed, is_unneeded=is_unneeded)):
+            reasons[event.id] = reason
+            ready.append(event)
+        elif event.waits_for or event.waits_until:
             yield lifecycle.stop_waiting(event, now)
-    ready = [event for event in events if event.id in reasons]
-    quiet_until = quiet_hours.quiet_until(fleet.groups[group].terms.policy.quiet_hours, now) if ready else None
+    if not ready:
+        return
+    ahead = _Ahead()
+    concerned = {vm for event in ready for vm in event.vms}
+    for event in events:
+        if event.status is _STARTED and (event.source is _PLATFORM or not concerned.isdisjoint(event.resources)):
+            ahead.add(event)
+    quiet_until = quiet_hours.quiet_until(fleet.groups[group].terms.policy.quiet_hours, now)
     for event in sorted(ready, key=_order):
-        if quiet_until and takes_turns(event):
-            if event.waits_until != quiet_until:
-                yield lifecycle.keep_quiet(event, now, quiet_until)
+        held_until = _latest(quiet_until, _window_opens(fleet, event, now)) if takes_turns(event) else None
+        if held_until:
+            if event.waits_until != held_until:
+                yield lifecycle.keep_quiet(event, now, held_until)
             continue
         blocker = ahead.blocker_of(event)
         if blocker is None:
@@ -58,30 +73,55 @@ def settle(
 
 def _order(event: Event) -> tuple[int, datetime]:
     order = EVENT_TYPES[event.type].start_order
-    return order + takes_turns(event), event.not_before  # maintenance comes after the rest
+    return order + takes_turns(event), event.not_before  # maintenance comes last
 
 
 def takes_turns(event: Event) -> bool:
-    """Tell whether the event is platform maintenance, which goes one update domain at a time."""
-    is_maintenance = event.source is EventSource.PLATFORM and EVENT_TYPES[event.type].is_maintenance
+    """Return whether the event is platform maintenance, which takes turns."""
+    is_maintenance = event.source is _PLATFORM and EVENT_TYPES[event.type].is_maintenance
     return is_maintenance and not event.operation.is_failure
 
 
 def earliest_start(fleet: Fleet, event: Event, now: datetime) -> datetime | None:
-    """Return when quiet hours let the event start that is Scheduled into them; None where they do not hold it up."""
+    """Return the earliest start after quiet hours; None if they do not delay the event."""
     group = fleet.groups.get(event.group)
     if group is None or event.status is not EventStatus.SCHEDULED or not takes_turns(event):
         return None
-    return quiet_hours.quiet_until(group.terms.policy.quiet_hours, max(event.not_before, now))
+    when = max(event.not_before, now)
+    return _latest(quiet_hours.quiet_until(group.terms.policy.quiet_hours, when), _window_opens(fleet, event, when))
 
 
-def _why_ready(fleet: Fleet, event: Event, now: datetime, has_passed: HasPassed) -> str:
-    """Say why the event may start; empty when it may not yet."""
-    if event.status is not EventStatus.SCHEDULED:
-        return ""
+def _window_opens(fleet: Fleet, event: Event, now: datetime) -> datetime | None:
+    """Return when a maintenance window lets an event of a rollout start; None where none holds it up."""
+    rollout = fleet.rollouts.get(event.rollout) if event.rollout else None
+    return windows.held_until(rollout, now) if rollout and rollout.has_windows else None
+
+
+def _latest(*times: datetime | None) -> datetime | None:
+    return max((when for when in times if when), default=None)
+
+
+def ahead_of(fleet: Fleet, event: Event) -> Iterator[Event]:
+    """Yield the maintenance of the group that, as far as is known, has its turn before a Scheduled event."""
+    if event.status is not EventStatus.SCHEDULED or not takes_turns(event):
+        return
+    mine = (event.update_domain, event.fault_domain)
+    is_announced_earlier = True
+    for other in fleet.events_of(event.group):
+        if other.id == event.id:
+            is_announced_earlier = False
+            continue
+        is_earlier = (other.not_before, not is_announced_earlier) < (event.not_before, True)
+        is_beside = (other.update_domain, other.fault_domain) == mine and event.fault_domain is not None
+        if takes_turns(other) and (is_earlier or other.status is _STARTED) and not is_beside:
+            yield other
+
+
+def _why_ready(fleet: Fleet, event: Event, now: datetime, has_passed: HasPassed, *, is_unneeded: bool) -> str:
+    """Return why the Scheduled event may start; empty if it may not yet."""
     if approval.is_enough(fleet, event):
         return f"{StartCause.APPROVED} {approval.describe_approvers(event)}"
-    if approval.is_unneeded(fleet, event):
+    if is_unneeded:
         return StartCause.ALL_DOWN
     if event.not_before <= now and has_passed(event):
         return event.without_notice or StartCause.DUE
@@ -89,7 +129,7 @@ def _why_ready(fleet: Fleet, event: Event, now: datetime, has_passed: HasPassed)
 
 
 class _Ahead:
-    """The events that go before: those Started, and platform maintenance that is ready earlier."""
+    """The events with priority: Started ones, and platform maintenance that is ready earlier."""
 
     def __init__(self) -> None:
         self._by_vm: dict[str, Event] = {}

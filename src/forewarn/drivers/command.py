@@ -3,12 +3,13 @@
 The program runs under a small process of ours (``program_runner``) that survives a crash of Forewarn and records the
 result, so the outcome is known after a restart without the program's help. Only if the runner itself was lost, as in
 a power failure, the program must be asked (``remembers``); else the outcome is unknown.
+
+The record is on the node that called the program. Another node asks the program (``fences_terms``), or the outcome is
+unknown.
 """
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import threading
 from datetime import timedelta
@@ -25,6 +26,7 @@ from forewarn.core.event_types import EVENT_TYPES
 from forewarn.core.model import Vm
 from forewarn.core.redaction import scrubbed, secrets_among
 from forewarn.drivers import command_checks, program_results, program_runner, run_record
+from forewarn.drivers.host_program import HostCommands
 from forewarn.drivers.switch_executor import SwitchExecutor, SwitchFailed
 from forewarn.node.driver import (
     Impact,
@@ -60,20 +62,35 @@ class CommandDriverSettings(msgspec.Struct, frozen=True):
     """Whether the program moves guests to another host while they run."""
     switches: bool = False
     """Whether the program starts and stops VMs: ``program start`` and ``program stop``."""
+    fences_terms: bool = False
+    """Whether the program stores the highest term where it begins, and refuses a lower one with exit code 5."""
+    host_program: str | list[str] = ""
+    """A program that runs commands on hosts for rollouts: ``host_program HOST COMMAND``."""
 
 
-class CommandDriver:
+class CommandDriver(HostCommands):
     """Runs an operator's program to carry out the impact."""
 
-    def __init__(self, settings: CommandDriverSettings, clock: Clock, directory: Path | None) -> None:
+    has_local_records = True
+
+    def __init__(
+        self,
+        settings: CommandDriverSettings,
+        clock: Clock,
+        directory: Path | None,
+        *,
+        worth_waiting: float = _WORTH_WAITING,
+    ) -> None:
         self.moves_live = settings.moves_live
         self.switches = settings.switches
+        self.fences_terms = settings.fences_terms
         self._switch_executor = SwitchExecutor("command-switch", clock, self._switch)
         self._settings = settings
         self._argv = _argv(settings.program)
         self._environment = _environment(settings.environment)
         self._secrets = secrets_among(settings.environment)
         self._clock = clock
+        self._worth_waiting = worth_waiting
         self._closed = threading.Event()
         self._retention = run_record.Retention(
             clock, lambda content: isinstance(run_record.parse(content), program_runner.CompletedRun)
@@ -85,16 +102,17 @@ class CommandDriver:
             self._lent = tempfile.TemporaryDirectory(prefix="forewarn-")
             directory = Path(self._lent.name)
         self._directory = directory.absolute()
+        self.use_host_program(settings.host_program, clock, self._directory)
 
     @classmethod
     def from_settings(
         cls, settings: dict[str, object], clock: Clock, hurry: float, directory: Path | None = None
     ) -> Self:
-        return cls(read_table("driver 'command'", settings, CommandDriverSettings), clock, directory)
+        return cls(_read(settings), clock, directory)
 
     @classmethod
     def check_settings(cls, settings: dict[str, object], *, is_running: bool) -> tuple[str, ...]:
-        given = read_table("driver 'command'", settings, CommandDriverSettings)
+        given = _read(settings)
         program, *_ = _argv(given.program)
         return tuple(command_checks.find_problems(Path(program), _environment(given.environment)))
 
@@ -121,8 +139,8 @@ class CommandDriver:
         waiter = self._runs.get(impact.event.id)
         return self._await(impact, waiter) if waiter else self._recorded(impact)
 
-    def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
-        return self._switch_executor.switch(vm, on=on)
+    def switch(self, vm: Vm, *, on: bool, term: int = 0) -> ImpactOutcome:
+        return self._switch_executor.switch(vm, on=on, term=term)
 
     def close(self) -> None:
         self._closed.set()
@@ -131,7 +149,7 @@ class CommandDriver:
 
     def _await(self, impact: Impact, waiter: threading.Thread) -> ImpactOutcome:
         """Return the result of a run started by this driver; Underway if it takes longer than the wait."""
-        until = monotonic() + _WORTH_WAITING
+        until = monotonic() + self._worth_waiting
         while waiter.is_alive():
             if self._closed.is_set() or monotonic() > until:
                 return self._later()
@@ -153,11 +171,13 @@ class CommandDriver:
     def _judge(
         self, recorded: program_runner.CompletedRun | run_record.RunLost | None, impact: Impact
     ) -> ImpactOutcome:
-        if isinstance(recorded, program_runner.CompletedRun):
+        is_refused = self.fences_terms and program_results.is_refused(recorded)
+        if isinstance(recorded, program_runner.CompletedRun) and not (is_refused or impact.attempted_elsewhere):
             return program_results.read_perform_result(self._scrubbed(recorded), _names(impact))
         if self._settings.remembers:
             return self._ask(impact)
-        if recorded is None and self._clock.now() - impact.attempted_at < run_record.KEPT_FOR:
+        is_here = recorded is None and not impact.attempted_elsewhere
+        if is_here and self._clock.now() - impact.attempted_at < run_record.KEPT_FOR:
             return ImpactNotBegun()
         return ImpactUnknown("the program may have been called, and nothing on this machine tells how it ended")
 
@@ -179,17 +199,18 @@ class CommandDriver:
             stdout=scrubbed(ended.stdout, self._secrets), stderr=scrubbed(ended.stderr, self._secrets)
         )
 
-    def _switch(self, vm: Vm, *, on: bool) -> str:
+    def _switch(self, vm: Vm, *, on: bool, term: int) -> str:
         verb = "start" if on else "stop"
         variables = {
             "FOREWARN_OPERATION": f"vm {'start' if on else 'deallocate'}",
             "FOREWARN_GROUP": vm.group,
             "FOREWARN_HOST": vm.standing_on,
             "FOREWARN_VMS": vm.name,
+            "FOREWARN_TERM": str(term),
         }
         ended = program_runner.run(
             [*self._argv, verb],
-            msgspec.json.encode({"operation": verb, "vm": vm}),
+            msgspec.json.encode({"operation": verb, "vm": vm} | ({"term": term} if term else {})),
             self._settings.timeout,
             self._settings.grace,
             self._environment | variables,
@@ -202,34 +223,30 @@ class CommandDriver:
 
     def _start(self, impact: Impact, descriptor: int) -> threading.Thread:
         """Start the runner, pass it the record, and return the thread that waits for it."""
-        process = subprocess.Popen(  # noqa: S603 our own file
-            [sys.executable, *program_runner.ARGUMENTS],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            pass_fds=(descriptor,),
-            env=self._environment | _impact_environment(impact),
-            start_new_session=True,
+        return run_record.start_runner(
+            descriptor,
+            [*self._argv, "perform"],
+            impact,
+            self._settings.timeout,
+            self._settings.grace,
+            self._environment | _impact_environment(impact),
         )
-        request = {
-            "record": descriptor,
-            "argv": [*self._argv, "perform"],
-            "said": msgspec.json.encode(impact).decode(),
-            "timeout": self._settings.timeout,
-            "grace": self._settings.grace,
-        }
-        # A daemon thread: it ends with this process, the runner does not.
-        waiter = threading.Thread(
-            target=process.communicate, args=(msgspec.json.encode(request),), name="runner", daemon=True
-        )
-        waiter.start()
-        return waiter
 
     def _record_of(self, impact: Impact) -> Path:
         return self._directory / impact.event.id
 
     def _later(self) -> ImpactUnderway:
         return ImpactUnderway(self._clock.now() + CHECK_AGAIN)
+
+
+def _read(settings: dict[str, object]) -> CommandDriverSettings:
+    given = read_table("driver 'command'", settings, CommandDriverSettings)
+    if given.fences_terms and not given.remembers:
+        raise BadInput(
+            "setting 'fences_terms' of driver 'command' needs 'remembers': another node knows from the program alone"
+            " what was begun; let it answer 'outcome', and set remembers = true"
+        )
+    return given
 
 
 def _argv(program: str | list[str]) -> list[str]:
@@ -272,4 +289,6 @@ def _impact_environment(impact: Impact) -> dict[str, str]:
         "FOREWARN_HOST": host,
         "FOREWARN_VMS": " ".join(_names(impact)),
         "FOREWARN_DURATION": str(event.duration),
+        "FOREWARN_TERM": str(impact.term),
+        "FOREWARN_ATTEMPT": str(impact.attempt),
     }

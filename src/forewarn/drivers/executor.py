@@ -10,13 +10,14 @@ last step: nothing is done twice, and no guest stays frozen.
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 
 from forewarn.clocks import Clock
 from forewarn.drivers.progress_store import ImpactEnding, ProgressFile, ProgressStore
 from forewarn.drivers.run_record import RecordLocked
+from forewarn.drivers.term_store import TermRefused, TermStore
 from forewarn.node.driver import Impact, ImpactFailed, ImpactNotBegun, ImpactOutcome, ImpactUnderway, ImpactUnknown
 
 _WORTH_WAITING = 1.0
@@ -54,13 +55,23 @@ class WorkExecutor:
     """Carries out impacts, each once."""
 
     def __init__(
-        self, name: str, directory: Path | None, clock: Clock, do: Callable[[ImpactJob], ImpactEnding]
+        self,
+        name: str,
+        directory: Path | None,
+        clock: Clock,
+        do: Callable[[ImpactJob], ImpactEnding],
+        *,
+        worth_waiting: float = _WORTH_WAITING,
+        terms: TermStore | None = None,
     ) -> None:
+        """``terms``: where the highest term is stored; a leader of a lower one begins nothing."""
         self.closing = threading.Event()
         self._name = name
         self._progress_store = ProgressStore(directory, clock)
         self._clock = clock
         self._do = do
+        self._worth_waiting = worth_waiting
+        self._terms = terms
         self._running: dict[str, _RunningJob] = {}
         self._lock = threading.Lock()
 
@@ -73,9 +84,13 @@ class WorkExecutor:
         if running:
             return self._await(impact, running)
         try:
+            with self._fence(impact):
+                pass  # no leader of a lower term begins it after this answer
             progress_file = self._progress_store.read(impact.event.id)
         except RecordLocked:
             return self._later()
+        except TermRefused as error:
+            return ImpactUnknown(str(error))
         except OSError as error:
             return ImpactUnknown(f"cannot read the record of the work: {error}")
         if progress_file.ending:
@@ -107,7 +122,7 @@ class WorkExecutor:
 
     def _await(self, impact: Impact, run: "_RunningJob") -> ImpactOutcome:
         try:
-            outcome = run.ended.result(_WORTH_WAITING)
+            outcome = run.ended.result(self._worth_waiting)
         except TimeoutError:
             return self._later(run.job.progress if run.job else "")
         finally:
@@ -134,15 +149,21 @@ class WorkExecutor:
                 if progress_file.ending:
                     return progress_file.ending
                 is_resumed = progress_file.begun is not None
-                if progress_file.begun is None:
-                    progress_file.begin(impact)
+                with self._fence(impact):
+                    if progress_file.begun is None:
+                        progress_file.begin(impact)
                 run.job = ImpactJob(progress_file.begun or impact, progress_file, self.closing, is_resumed=is_resumed)
                 return progress_file.end(self._do(run.job))
         except (RecordLocked, WorkInterrupted):
             return self._later()
+        except TermRefused as error:
+            return ImpactUnknown(str(error))
         except OSError as error:
             place = self._progress_store.directory
             return ImpactFailed(f"cannot record the work before doing it: {error}; free space in {place}")
+
+    def _fence(self, impact: Impact) -> AbstractContextManager[None]:
+        return self._terms.held(impact.term) if self._terms else nullcontext()
 
     def _later(self, progress: str = "") -> ImpactUnderway:
         return ImpactUnderway(self._clock.now() + _ASK_AGAIN, progress)

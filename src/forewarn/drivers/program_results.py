@@ -4,6 +4,9 @@
     perform        Done       Failed        Failed          Failed          Failed
     outcome        Done       Failed        NotBegun        Underway        Unknown
 
+From a program that fences terms, 5 means that it refused: this call did nothing. The driver then asks it for the
+outcome.
+
 The last line of stderr is the reason. Stdout may be one JSON object, such as ``{"hosts": {"web-0": "h2"}, "detail":
 "moved"}``; if it is anything else, its last line is the detail. While the impact is under way, that line is its
 progress.
@@ -26,12 +29,20 @@ from forewarn.node.driver import (
     ImpactUnknown,
 )
 
+REFUSED = 5
+"""Exit code of a program that fences terms: this call did nothing."""
+
 
 class ProgramResult(msgspec.Struct, frozen=True):
     """JSON object that a program may print on stdout."""
 
     hosts: dict[str, str] = {}
     detail: str = ""
+
+
+def is_refused(ended: object) -> bool:
+    """Tell whether a program that fences terms refused a run."""
+    return isinstance(ended, CompletedRun) and ended.exit == REFUSED and not (ended.timed_out or ended.problem)
 
 
 def read_perform_result(ended: CompletedRun, vms: Collection[str]) -> ImpactDone | ImpactFailed:

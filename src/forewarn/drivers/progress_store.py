@@ -111,14 +111,15 @@ class ProgressFile:
 class ProgressStore:
     """The progress files of all events, in a directory; a temporary one if none is given."""
 
-    def __init__(self, directory: Path | None, clock: Clock) -> None:
+    def __init__(self, directory: Path | None, clock: Clock, kept: int = run_record.KEPT) -> None:
+        """``kept``: how many of the newest files are never deleted."""
         self._lent: tempfile.TemporaryDirectory[str] | None = None
         if directory is None:
             self._lent = tempfile.TemporaryDirectory(prefix="forewarn-")
             directory = Path(self._lent.name)
         self.directory = directory.absolute()
         self._clock = clock
-        self._retention = run_record.Retention(clock, lambda content: ProgressFile(content).ending is not None)
+        self._retention = run_record.Retention(clock, lambda content: ProgressFile(content).ending is not None, kept)
 
     @contextmanager
     def held(self, event: str) -> Iterator[ProgressFile]:

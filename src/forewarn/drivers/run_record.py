@@ -10,6 +10,9 @@ The lock is taken before anything is written and inherited by the runner, so it 
 
 import fcntl
 import os
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -18,6 +21,7 @@ from pathlib import Path
 import msgspec
 
 from forewarn.clocks import Clock
+from forewarn.drivers import program_runner
 from forewarn.drivers.program_runner import CompletedRun
 
 KEPT_FOR = timedelta(days=30)
@@ -122,3 +126,31 @@ def make_durable(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def start_runner(
+    descriptor: int, argv: list[str], said: msgspec.Struct, timeout: float, grace: float, environment: dict[str, str]
+) -> threading.Thread:
+    """Start the process that runs a program, pass it the record, and return the thread that waits for it."""
+    process = subprocess.Popen(  # noqa: S603 our own file
+        [sys.executable, *program_runner.ARGUMENTS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=(descriptor,),
+        env=environment,
+        start_new_session=True,
+    )
+    request = {
+        "record": descriptor,
+        "argv": argv,
+        "said": msgspec.json.encode(said).decode(),
+        "timeout": timeout,
+        "grace": grace,
+    }
+    # A daemon thread: it ends with this process, the runner does not.
+    waiter = threading.Thread(
+        target=process.communicate, args=(msgspec.json.encode(request),), name="runner", daemon=True
+    )
+    waiter.start()
+    return waiter

@@ -2,6 +2,8 @@
 
 It keeps no state: the outcome follows from the time of the attempt, also after a crash. VMs that are redeployed, or
 that were on a failed host, are on another host afterwards, as with a driver of real machines.
+
+Every node computes the same outcome and no call begins anything, so there is no term to fence.
 """
 
 from datetime import timedelta
@@ -16,7 +18,17 @@ from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventType, Operation, Vm
 from forewarn.drivers.candidates import explain_no_candidate, sort_by_preference
-from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway, refuse_type
+from forewarn.node.driver import (
+    HostCommand,
+    HostCommandEnded,
+    HostCommandOutcome,
+    Impact,
+    ImpactDone,
+    ImpactFailed,
+    ImpactOutcome,
+    ImpactUnderway,
+    refuse_type,
+)
 
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 
@@ -36,6 +48,10 @@ class SimulatedSettings(msgspec.Struct, frozen=True):
     """Seconds that a Preempt lasts."""
     terminate: Seconds = 5.0
     """Seconds that a Terminate lasts."""
+    host_command: Seconds = 30.0
+    """Seconds that a command on a host takes."""
+    host_command_status: Annotated[int, msgspec.Meta(ge=0, le=255)] = 0
+    """The exit status of commands on hosts."""
     moves_live: bool = False
     """Whether guests are reported to move to another host while they run."""
 
@@ -46,6 +62,9 @@ _IMPACTS = frozenset(EventType) & frozenset(SimulatedSettings.__struct_fields__)
 
 class SimulatedDriver:
     """Waits instead of changing machines."""
+
+    is_immediate = True
+    fences_terms = True
 
     def __init__(self, settings: SimulatedSettings, clock: Clock, hurry: float) -> None:
         self.moves_live = settings.moves_live
@@ -70,15 +89,24 @@ class SimulatedDriver:
         lasts = timedelta(seconds=self._seconds(impact) / self._hurry)
         ends_at = impact.attempted_at + lasts
         if self._clock.now() < ends_at:
-            return ImpactUnderway(ends_at, f"ends at {ends_at:%H:%M:%S} UTC")
+            return ImpactUnderway(ends_at, f"ends at {ends_at.time().isoformat('seconds')} UTC")
         return (
             _moved(impact)
             if impact.moves and impact.event.operation is not Operation.VM_FAIL
             else ImpactDone(detail="simulated")
         )
 
-    def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
+    def switch(self, vm: Vm, *, on: bool, term: int = 0) -> ImpactOutcome:
         return ImpactDone(detail="simulated")
+
+    def run_on_host(self, command: HostCommand) -> HostCommandOutcome:
+        return self.outcome_on_host(command)
+
+    def outcome_on_host(self, command: HostCommand) -> HostCommandOutcome:
+        ends_at = command.attempted_at + timedelta(seconds=self._settings.host_command / self._hurry)
+        if self._clock.now() < ends_at:
+            return ImpactUnderway(ends_at)
+        return HostCommandEnded(self._settings.host_command_status, "simulated")
 
     def close(self) -> None:
         pass

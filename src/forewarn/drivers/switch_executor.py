@@ -13,6 +13,7 @@ from time import monotonic, sleep
 from forewarn.clocks import Clock
 from forewarn.core.errors import ForewarnError
 from forewarn.core.model import Vm
+from forewarn.drivers.run_record import RecordLocked
 from forewarn.node.driver import ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
 
 WORTH_WAITING = 1.0
@@ -29,24 +30,25 @@ class SwitchExecutor:
     """Starts and stops VMs, each with one thread at a time."""
 
     def __init__(self, name: str, clock: Clock, do: Callable[..., str]) -> None:
-        """``do(vm, on=on)`` switches a VM and returns a detail; it raises ForewarnError if it fails."""
+        """``do(vm, on=on, term=term)`` switches a VM and returns a detail.
+
+        It raises ForewarnError if it fails, and RecordLocked while another process switches the same VM.
+        """
         self._name = name
         self._clock = clock
         self._do = do
         self._running: dict[str, tuple[bool, Future[ImpactOutcome]]] = {}
         self._lock = threading.Lock()
 
-    def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
+    def switch(self, vm: Vm, *, on: bool, term: int = 0) -> ImpactOutcome:
         """Start switching a VM, or return the result; wait while the VM is being switched the other way."""
         with self._lock:
             was_on, ended = self._running.get(vm.name, (on, None))
             if ended is None:
                 ended = Future()
                 self._running[vm.name] = on, ended
-                args = (vm, ended)
-                threading.Thread(
-                    target=self._work, args=args, kwargs={"on": on}, name=self._name, daemon=True
-                ).start()
+                args, options = (vm, ended), {"on": on, "term": term}
+                threading.Thread(target=self._work, args=args, kwargs=options, name=self._name, daemon=True).start()
         try:
             outcome = ended.result(WORTH_WAITING)
         except TimeoutError:
@@ -56,9 +58,11 @@ class SwitchExecutor:
                 del self._running[vm.name]
         return outcome if was_on is on else self._later()
 
-    def _work(self, vm: Vm, ended: "Future[ImpactOutcome]", *, on: bool) -> None:
+    def _work(self, vm: Vm, ended: "Future[ImpactOutcome]", *, on: bool, term: int) -> None:
         try:
-            ended.set_result(ImpactDone(detail=self._do(vm, on=on)))
+            ended.set_result(ImpactDone(detail=self._do(vm, on=on, term=term)))
+        except RecordLocked:
+            ended.set_result(self._later())
         except ForewarnError as error:
             ended.set_result(ImpactFailed(str(error)))
         except BaseException as error:  # noqa: BLE001 it is raised again in the caller's thread

@@ -10,7 +10,6 @@ import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Self, cast
-from urllib.parse import urlsplit
 from uuid import uuid4
 
 import msgspec
@@ -22,9 +21,11 @@ from forewarn.config.values import ENDPOINT, ListenAddress
 from forewarn.core.errors import BadInput, Unavailable, unknown
 from forewarn.core.event_types import EVENT_TYPES
 from forewarn.core.model import Vm
+from forewarn.core.web_addresses import split_web_address
 from forewarn.drivers import webhook_checks, webhook_replies
 from forewarn.drivers.progress_store import ProgressFile, ProgressStore
 from forewarn.drivers.run_record import KEPT_FOR, RecordLocked
+from forewarn.drivers.term_store import TermRefused
 from forewarn.drivers.webhook_callbacks import Callback, CallbackListener
 from forewarn.drivers.webhook_replies import UnclearReply
 from forewarn.http.web_requests import NoWebResponse, WebRequest, WebResponse, send
@@ -70,6 +71,8 @@ class WebhookDriverSettings(msgspec.Struct, frozen=True):
     moves_live: bool = False
     switches: bool = False
     """Whether the receiver starts and stops VMs (``start`` and ``stop``)."""
+    fences_terms: bool = False
+    """Whether the receiver stores the highest term, and refuses a lower one with the status 409."""
 
 
 class ImpactMessage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -82,20 +85,24 @@ class ImpactMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     callback: str = ""
 
 
-class SwitchMessage(msgspec.Struct, frozen=True):
+class SwitchMessage(msgspec.Struct, frozen=True, omit_defaults=True):
     """Request to start or stop a VM."""
 
     ask: str
     """``start``, or ``stop``."""
     vm: Vm
+    term: int = 0
 
 
 class WebhookDriver:
     """Sends impacts to an operator's web service."""
 
+    has_local_records = True
+
     def __init__(self, settings: WebhookDriverSettings, clock: Clock, directory: Path | None) -> None:
         self.moves_live = settings.moves_live
         self.switches = settings.switches
+        self.fences_terms = settings.fences_terms
         self._settings = settings
         self._secret = _checked(settings)
         self._clock = clock
@@ -145,6 +152,8 @@ class WebhookDriver:
                 return self._send(impact, progress_file)
         except RecordLocked:
             return self._later()
+        except TermRefused as error:
+            return ImpactUnknown(str(error))
         except OSError as error:
             return ImpactFailed(f"cannot record the message, so it was not sent: {error}")
 
@@ -155,29 +164,35 @@ class WebhookDriver:
             return self._later()
         except OSError as error:
             return ImpactUnknown(f"cannot read the record of the message: {error}")
-        if progress_file.ending:
+        if progress_file.ending and not impact.attempted_elsewhere:
             self._forget(impact.event.id)
             return progress_file.ending
         ask_at, progress = self._awaited.get(impact.event.id, (0.0, ""))
         if self._clock.seconds() < ask_at:
             return self._later(progress)
-        outcome = self._ask(impact, progress_file)
+        try:
+            outcome = self._ask(impact, progress_file)
+        except TermRefused as error:
+            return ImpactUnknown(str(error))
         if not isinstance(outcome, ImpactDone | ImpactFailed | ImpactUnknown):
             return outcome
         self._forget(impact.event.id)
+        if impact.attempted_elsewhere:
+            return outcome  # what is recorded here is of an earlier attempt
         try:
             with self._progress_store.held(impact.event.id) as progress_file:
                 return progress_file.ending or progress_file.end(outcome)
         except (RecordLocked, OSError):
             return self._later()
 
-    def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
+    def switch(self, vm: Vm, *, on: bool, term: int = 0) -> ImpactOutcome:
         """Send one request; an unclear reply is repeated until ``patience`` is over."""
         ask, now, key = "start" if on else "stop", self._clock.now(), (vm.name, on)
         since = self._switching.setdefault(key, self._clock.seconds())
         answer: ImpactOutcome | UnclearReply
         try:
-            reply = self._deliver(self._settings.url, uuid4().hex, msgspec.json.encode(SwitchMessage(ask, vm)))
+            message = msgspec.json.encode(SwitchMessage(ask, vm, term))
+            reply = self._deliver(self._settings.url, uuid4().hex, message, _term_headers(term))
             answer = webhook_replies.read_perform_reply(reply, [vm.name], now)
         except NoWebResponse as error:
             answer = UnclearReply(str(error))
@@ -243,6 +258,7 @@ class WebhookDriver:
         if (
             progress_file.begun is None
             and is_refused
+            and not impact.attempted_elsewhere
             and not self._progress_store.may_have_forgotten(impact.attempted_at)
         ):
             return ImpactNotBegun()
@@ -279,13 +295,16 @@ class WebhookDriver:
         self._attempted.pop(event, None)
 
     def _post(self, url: str, id_: str, ask: str, impact: Impact) -> WebResponse:
-        return self._deliver(
-            url, id_, msgspec.json.encode(ImpactMessage(ask, impact.event.id, impact, self._callback_url))
-        )
+        message = msgspec.json.encode(ImpactMessage(ask, impact.event.id, impact, self._callback_url))
+        reply = self._deliver(url, id_, message, _term_headers(impact.term, impact.attempt))
+        if self.fences_terms and reply.status == webhook_replies.REFUSED:
+            # It is not recorded: a message of a later term may be accepted.
+            raise TermRefused(webhook_replies.describe_refusal(reply))
+        return reply
 
-    def _deliver(self, url: str, id_: str, body: bytes) -> WebResponse:
+    def _deliver(self, url: str, id_: str, body: bytes, more: dict[str, str]) -> WebResponse:
         # The receiver checks the timestamp, so use the wall clock.
-        headers = signature.sign(self._secret, id_, self._clock.now(), body)
+        headers = signature.sign(self._secret, id_, self._clock.now(), body) | more
         message = WebRequest(url, body, {"Content-Type": "application/json", **headers})
         try:
             return send(message, self._settings.timeout)
@@ -327,6 +346,12 @@ class WebhookDriver:
         return ImpactUnderway(self._clock.now() + CHECK_AGAIN, progress)
 
 
+def _term_headers(term: int, attempt: int = 0) -> dict[str, str]:
+    """Return what the signed body says too, for a proxy that does not read it."""
+    headers = {"forewarn-term": str(term), "forewarn-attempt": str(attempt)}
+    return {name: value for name, value in headers.items() if term and value != "0"}
+
+
 def _names(impact: Impact | None) -> list[str]:
     return [vm.name for vm in impact.vms] if impact else []
 
@@ -346,12 +371,7 @@ def _endpoint(callback: str) -> ListenAddress:
 
 
 def _check_url(name: str, url: str, *, may_be_empty: bool) -> None:
-    try:
-        parts = urlsplit(url)
-        is_fine = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_fine = False
-    if not is_fine and not (may_be_empty and not url):
+    if split_web_address(url) is None and (url or not may_be_empty):
         raise BadInput(f"setting {name!r} of driver 'webhook': expected an http:// or https:// address")
 
 

@@ -33,7 +33,7 @@ class _ConnectionAttempt:
     """A connection that is opened and closed, in a daemon thread."""
 
     def __init__(self, scheme: str, host: str, port: int | None) -> None:
-        port = port or _usual(scheme)
+        port = port or (443 if scheme == "https" else 80)
         self.place = f"{host}:{port}"
         self._problem = ""
         self._is_over = threading.Event()
@@ -50,10 +50,6 @@ class _ConnectionAttempt:
             self._problem = _try_connection(scheme, host, port)
         finally:
             self._is_over.set()
-
-
-def _usual(scheme: str) -> int:
-    return 443 if scheme == "https" else 80
 
 
 def _try_connection(scheme: str, host: str, port: int) -> str:

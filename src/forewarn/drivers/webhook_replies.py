@@ -3,6 +3,8 @@
 request         2xx, and its ``outcome``                         other 4xx, 3xx    408, 425, 429, 5xx, unreadable
 perform         done, failed, underway (also where empty)        Failed            Unclear: repeated
 outcome         the same, and not-begun, unknown                 Unclear           Unclear: repeated
+
+From a receiver that fences terms, 409 means that it refused a leader that was replaced: nothing was done.
 """
 
 from collections.abc import Collection
@@ -25,6 +27,8 @@ from forewarn.node.driver import (
 )
 
 CHECK_AFTER = 5.0
+REFUSED = 409
+"""Status by which a receiver that fences terms refuses a lower one."""
 _RETRY_STATUSES = frozenset({408, 425, 429})
 
 
@@ -65,6 +69,11 @@ def read_outcome_reply(reply: WebResponse, vms: Collection[str], now: datetime) 
     if not 200 <= reply.status < 300:
         return UnclearReply(_said(reply), reply.wait)
     return _read(reply, vms, now)
+
+
+def describe_refusal(reply: WebResponse) -> str:
+    """Say that a request was refused because of its term."""
+    return f"the receiver refused this term: {_said(reply)}"
 
 
 def outcome_of(answer: WebhookReply, vms: Collection[str], now: datetime) -> ImpactOutcome:

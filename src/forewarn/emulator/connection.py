@@ -109,7 +109,7 @@ class EmulatedConnection(asyncio.Protocol):
         self._head = head = read_head(block)
         del self._received[:end]
         context = FaultContext(self._vm, head.method.decode(), self._switches_on(head))
-        self._faults = self._vm_ports.faults.befalling(context)
+        self._faults = self._vm_ports.faults.active_for(context)
         kinds = tuple(fault.kind for fault in self._faults)
         self._request = self._sent(
             method=context.method, target=head.target.decode(), headers=read_headers(block), faults=kinds

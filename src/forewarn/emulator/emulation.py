@@ -1,4 +1,4 @@
-"""The emulator on an event loop: the real service, one door for each VM, and a clock that can be moved."""
+"""The emulator on an event loop: the real service, one port for each VM, and a clock that can be moved."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -12,7 +12,7 @@ from forewarn.clocks import ManualClock
 from forewarn.config.settings import Settings
 from forewarn.config.values import ListenAddress
 from forewarn.control.server.drain_planner import DrainPlanner
-from forewarn.core.commands import Approve, CancelEvent, ChangeFleet, Enrol
+from forewarn.core.commands import AnnouncementTerms, Approve, CancelEvent, ChangeFleet, Enrol
 from forewarn.core.errors import BadInput, Unavailable, unknown
 from forewarn.core.model import Caller, CallerKind
 from forewarn.drivers.simulated import SimulatedDriver, SimulatedSettings
@@ -86,7 +86,7 @@ class Emulation:
 
     @property
     def vms(self) -> tuple[str, ...]:
-        """The VMs there were at the beginning; those that are gone keep their doors."""
+        """The VMs there were at the beginning; those that are gone keep their ports."""
         return tuple(self.setup.fleet.vms)
 
     def url(self, vm: str = "") -> str:
@@ -139,18 +139,17 @@ class Emulation:
         ``notice``, hurried like everything else, asks for more of it than the least.
         """
         not_before = None if notice is None else self.clock.now() + notice / self.hurry
+        terms = AnnouncementTerms(not_before=not_before, duration=duration, description=description)
         if verb is Verb.EVICT and (known := self.node.replica.fleet.vms.get(vm)) and not known.spot:
-            # Only spot VMs are evicted; whoever emulates an eviction of any other means it as one.
+            # Only spot VMs are evicted; in the emulator an evicted VM becomes one.
             await self.node.submit(ChangeFleet(id=new_id(), by=EMULATOR, vms=(replace(known, spot=True),)))
         if vm:
-            command = command_on_vm(verb, vm, not_before=not_before, duration=duration, description=description)
+            command = command_on_vm(verb, vm, **terms)
         else:
             placements = {}
             if verb is Verb.DRAIN:
                 placements = (await DrainPlanner(self.node.replica, None).plan(host, leave_stuck=False)).placements
-            command = command_on_host(
-                verb, host, not_before=not_before, duration=duration, description=description, placements=placements
-            )
+            command = command_on_host(verb, host, placements, **terms)
         return self.event_log.of(await self.node.submit(command))
 
     async def approve(self, event: str, by: str = "") -> None:
@@ -163,7 +162,7 @@ class Emulation:
         await self.node.submit(CancelEvent(id=new_id(), by=EMULATOR, event=event.lower()))
 
     async def ask(self, vm: str) -> None:
-        """Let a VM ask for its document, past its door: nothing is recorded as sent, and nothing goes wrong."""
+        """Let a VM ask for its document, without its port: nothing is recorded as sent, and nothing goes wrong."""
         head = f"GET /metadata/scheduledevents?api-version={NEWEST.name} HTTP/1.1\r\nHost: {self.host}\r\n"
         request, _ = self._vm_ports.registry.request_cache.read(f"{head}Metadata: true\r\n\r\n".encode())
         receiver = _PendingRequest()
@@ -255,7 +254,7 @@ class Emulation:
 
 
 class _PendingRequest:
-    """Somebody within the emulator who is owed an answer."""
+    """A caller within the emulator that waits for a response."""
 
     def __init__(self) -> None:
         self.answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()

@@ -129,12 +129,12 @@ class Faults:
     def clear(self) -> None:
         self._drawn.clear()
 
-    def befalling(self, context: FaultContext) -> list[Fault]:
+    def active_for(self, context: FaultContext) -> list[Fault]:
         """Draw the faults of this request, in the order in which they were added."""
         now = self._clock.now()
         self._began_at = self._began_at or now
         elapsed = (now - self._began_at) * self.hurry
-        return [drawn.fault for drawn in list(self._drawn) if drawn.befalls(context, elapsed)]
+        return [drawn.fault for drawn in list(self._drawn) if drawn.applies_to(context, elapsed)]
 
 
 class _ArmedFault:
@@ -145,7 +145,7 @@ class _ArmedFault:
         self._chances = chances
         self._times = 0
 
-    def befalls(self, context: FaultContext, elapsed: timedelta) -> bool:
+    def applies_to(self, context: FaultContext, elapsed: timedelta) -> bool:
         fault = self.fault
         if elapsed < fault.since or (fault.until is not None and elapsed >= fault.until):
             return False

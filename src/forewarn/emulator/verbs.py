@@ -1,9 +1,10 @@
 """The operations on the emulated fleet by name, for the Python API, scenarios and the terminal UI."""
 
-from datetime import datetime
 from enum import StrEnum
+from typing import Unpack
 
 from forewarn.core.commands import (
+    AnnouncementTerms,
     Command,
     DeallocateVm,
     DrainHost,
@@ -63,14 +64,7 @@ def verb_announcing(type_: EventType) -> Verb:
     return next(verb for verb, each in announced.items() if each is type_)
 
 
-def command_on_vm(
-    verb: Verb,
-    vm: str,
-    *,
-    not_before: datetime | None = None,
-    duration: int | None = None,
-    description: str | None = None,
-) -> Command:
+def command_on_vm(verb: Verb, vm: str, **terms: Unpack[AnnouncementTerms]) -> Command:
     """Return the command for an operation on a VM."""
     if verb is Verb.DEALLOCATE:
         return DeallocateVm(id=new_id(), by=EMULATOR, vm=vm, can_switch=True)
@@ -82,51 +76,20 @@ def command_on_vm(
         )
     if verb is Verb.MIGRATE:
         # The core has live migration for whole hosts only; for a VM it is announced as a freeze.
-        description = LIVE_MIGRATION.description if description is None else description
-        duration = LIVE_MIGRATION.duration if duration is None else duration
-    return OperateVm(
-        id=new_id(),
-        by=EMULATOR,
-        operation=_ON_VM[verb],
-        vm=vm,
-        not_before=not_before,
-        duration=duration,
-        description=description,
-    )
+        if terms.get("description") is None:
+            terms["description"] = LIVE_MIGRATION.description
+        if terms.get("duration") is None:
+            terms["duration"] = LIVE_MIGRATION.duration
+    return OperateVm(id=new_id(), by=EMULATOR, operation=_ON_VM[verb], vm=vm, **terms)
 
 
-def command_on_host(
-    verb: Verb,
-    host: str,
-    *,
-    not_before: datetime | None = None,
-    duration: int | None = None,
-    description: str | None = None,
-    placements: dict[str, str] | None = None,
-) -> Command:
+def command_on_host(verb: Verb, host: str, placements: dict[str, str], **terms: Unpack[AnnouncementTerms]) -> Command:
     """Return the command for an operation on all VMs of a host; a drain moves them to the hosts in ``placements``."""
     if verb is Verb.DRAIN:
-        return DrainHost(
-            id=new_uuid(),
-            by=EMULATOR,
-            host=host,
-            placements=placements or {},
-            not_before=not_before,
-            duration=duration,
-            description=description,
-            live=True,
-        )
+        return DrainHost(id=new_uuid(), by=EMULATOR, host=host, placements=placements, live=True, **terms)
     if verb not in _ON_HOST:
         raise BadInput(
             f"{verb} is an operation on a VM, not on a host; give a VM, or use one of {', '.join(HOST_VERBS)}"
         )
-    return OperateHost(
-        id=new_id(),
-        by=EMULATOR,
-        operation=_ON_HOST[verb],
-        host=host,
-        not_before=not_before,
-        duration=duration,
-        description=description,
-        live=verb is Verb.MIGRATE,
-    )
+    live = verb is Verb.MIGRATE
+    return OperateHost(id=new_id(), by=EMULATOR, operation=_ON_HOST[verb], host=host, live=live, **terms)

@@ -23,19 +23,19 @@ def format_fleet(
     """
     notes = notes or {}
     for host in declared.hosts.values():
-        yield from ("[[host]]", f"name = {_value(host.name)}", *notes.get((RecordKind.HOST, host.name), ()), "")
+        yield from ("[[host]]", f"name = {_value(host.name)}")
+        if host.labels:
+            yield f"labels = {_value(host.labels)}"
+        yield from (*notes.get((RecordKind.HOST, host.name), ()), "")
     for terms in declared.groups.values():
-        if not _is_implied(terms, declared):
+        is_implied = terms == GroupTerms(terms.name, GroupKind.STANDALONE) and terms.name in declared.vms
+        if not is_implied:
             yield from _group(terms)
             yield from (*notes.get((RecordKind.GROUP, terms.name), ()), "")
     for vm in declared.vms.values():
         yield from _vm(vm)
         yield from (*notes.get((RecordKind.VM, vm.name), ()), "")
     yield from notes.get(("", ""), ())
-
-
-def _is_implied(terms: GroupTerms, declared: CurrentFleet) -> bool:
-    return terms == GroupTerms(terms.name, GroupKind.STANDALONE) and terms.name in declared.vms
 
 
 def _group(terms: GroupTerms) -> Iterator[str]:

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 from forewarn.config.durations import read_duration
 from forewarn.core.addresses import IPV4, LONGEST_DEVICE, MAC, MARKS, TAP
 from forewarn.core.errors import Refused, nearest
+from forewarn.core.label_selectors import check_labels
 from forewarn.core.model import (
+    NO_LABELS,
     ApprovalRule,
     EvictionPolicy,
     GroupKind,
@@ -23,13 +25,13 @@ from forewarn.core.model import (
 from forewarn.core.terms import (
     DOMAINS,
     LONGEST_NAME,
-    LONGEST_TEXT,
     NAME,
     TERMINATE_NOTICE,
     TERMINATE_NOTICES,
     check_terms,
 )
 
+_LONGEST_TEXT = 512
 _SUBNET = 'a subnet such as "10.0.0.0/24", with no bits set behind the prefix'
 
 
@@ -49,7 +51,7 @@ def name(given: object) -> str:
 
 
 def text(given: object) -> str:
-    if not isinstance(given, str) or len(given) > LONGEST_TEXT or not given.isprintable():
+    if not isinstance(given, str) or len(given) > _LONGEST_TEXT or not given.isprintable():
         _expect(given, 'a text in quotes such as "1", on one line')
     return given
 
@@ -128,6 +130,19 @@ def tags(given: object) -> dict[str, str]:
     return {text(key): text(value) for key, value in given.items()}
 
 
+def labels(given: object) -> dict[str, str]:
+    """Return labels in the order of their keys, so that the order in a file is no difference."""
+    if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
+        _expect(given, 'a table of texts such as { rack = "r1" }')
+    if not given:
+        return NO_LABELS
+    try:
+        check_labels("the table", given)
+    except Refused as refused:
+        raise ValueError(f"is wrong: {refused}") from None
+    return dict(sorted(given.items()))
+
+
 def terminate_notice(given: object) -> int:
     """Return seconds; Azure: five to fifteen minutes."""
     try:
@@ -188,7 +203,7 @@ def _expect(given: object, expected: str, remedy: str = "") -> NoReturn:
 
 Reader = Callable[[object], object]
 
-HOST_KEYS: dict[str, Reader] = {"name": name}
+HOST_KEYS: dict[str, Reader] = {"name": name, "labels": labels}
 _TERM_KEYS: dict[str, Reader] = {
     "name": name,
     "kind": kind,
@@ -215,6 +230,7 @@ _PLACE_KEYS: dict[str, Reader] = {
     "zone": text,
     "address": address,
     "spot": boolean,
+    "labels": labels,
 }
 INSTANCE_KEYS: dict[str, Reader] = {
     "vm_id": text,
@@ -237,7 +253,7 @@ VM_KEYS = _PLACE_KEYS | INTERFACE_KEYS | INSTANCE_KEYS
 
 
 def read_host(table: Mapping[str, object]) -> Host:
-    return msgspec.convert(_read(table, HOST_KEYS, ("name",)), Host)
+    return Host(**_read(table, HOST_KEYS, ("name",)))  # type: ignore[arg-type]  # the values are checked already
 
 
 def read_group(table: Mapping[str, object]) -> GroupTerms:

@@ -10,19 +10,19 @@ from collections.abc import Callable
 import msgspec
 
 LARGEST_BODY = 1 << 22
-"""Bytes that a body may have, unless the user of the codec says otherwise."""
+"""Default limit of a body in bytes."""
 _HEAD = 1 << 14
-"""Bytes that a head may have."""
+"""Limit of a head in bytes."""
 _BLANK = b" \t"
 _HEXADECIMAL = frozenset(b"0123456789abcdefABCDEF")
 _WITH_BODY = frozenset({"PATCH", "POST", "PUT"})
-"""Methods that state the length of their body even where it is empty."""
+"""Methods with a Content-Length header even if the body is empty."""
 _FRAMING = ("content-length", "transfer-encoding")
 _CONTROL = frozenset(map(chr, (*range(9), *range(10, 32), 127)))
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request; ``Host`` and the length of the body are added where the headers lack them."""
+    """A request; ``Host`` and ``Content-Length`` are added if they are missing."""
 
     method: str = "GET"
     target: str
@@ -32,7 +32,7 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpResponse(msgspec.Struct, frozen=True):
-    """A whole response; the names of its headers are in lower case."""
+    """A complete response; header names are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -46,7 +46,7 @@ def authority(host: str, port: int, default_port: int) -> str:
 
 
 class MalformedResponse(Exception):
-    """What was received is not HTTP, or too much of it; the message is a predicate, "does not speak HTTP"."""
+    """The response is not HTTP, or too large; the message is a predicate: "does not speak HTTP"."""
 
 
 class HttpCodec:
@@ -56,34 +56,34 @@ class HttpCodec:
         self.is_open = True
         """Whether another request may follow."""
         self.status = 0
-        """The status of the response once its head has come; 0 until then."""
+        """The status of the response; 0 until the head is complete."""
         self.reason = ""
         self.fields: tuple[tuple[str, str], ...] = ()
-        """Its headers, as they were sent."""
+        """Its headers, unchanged."""
         self._largest = largest
-        """Bytes that a body may have; None for any number, for a user that takes it piece by piece."""
+        """Limit of a body in bytes; None if it is unlimited, for users that read it in pieces."""
         self._heard = 0
         self._received = bytearray()
         self._lines: list[bytes] = []
-        """Of the head, as far as it has come."""
+        """The part of the head received so far."""
         self._head_size = 0
         self._body = bytearray()
         self._headers: dict[str, str] = {}
         self._has_no_body = False
         self._is_kept = False
         self._left = 0
-        """Bytes of the body, or of the present chunk, that are still to come."""
+        """Missing bytes of the body, or of the current chunk."""
         self._step: Callable[[], bool] = self._read_head
-        """Reads on; tells whether more can be read from what has come."""
+        """The parser of the current state; returns whether it can parse more of the received bytes."""
         self._is_whole = False
 
     @property
     def has_received(self) -> bool:
-        """Tell whether any byte of the present response has come."""
+        """Return whether any byte of the current response was received."""
         return self._heard > 0
 
     def encode(self, request: HttpRequest) -> bytes:
-        """Return the bytes of a request; raise ValueError where it holds what no header can hold."""
+        """Return the bytes of a request; raise ValueError for characters that a header cannot contain."""
         given = {name.lower() for name, _ in request.headers}
         headers = [*(() if "host" in given else (("Host", request.host),)), *request.headers]
         if (request.body is not None or request.method in _WITH_BODY) and given.isdisjoint(_FRAMING):
@@ -100,7 +100,7 @@ class HttpCodec:
         return "\r\n".join((*lines, "", "")).encode("latin-1") + (request.body or b"")
 
     def feed(self, data: bytes) -> HttpResponse | None:
-        """Take bytes, none when the connection ended; return the response once it is whole, and None until then."""
+        """Parse received bytes (none at the end of the connection); return the response once it is complete."""
         self._heard += len(data)
         if self._largest is not None and self._heard > self._largest + _HEAD:
             raise self._too_much()
@@ -111,12 +111,12 @@ class HttpCodec:
             self._is_whole, self._is_kept = True, False
         if not self._is_whole:
             return None
-        # What nobody asked for makes everything that follows doubtful.
+        # Bytes without a request make all that follows unreliable.
         self.is_open = self._is_kept and not self._received
         return HttpResponse(self.status, self._headers, bytes(self._body))
 
     def take_body(self) -> bytes:
-        """Return what has come of the body since the last call; it is no part of the whole response any more."""
+        """Return the part of the body received since the last call; it is not part of the complete response."""
         taken = bytes(self._body)
         self._body.clear()
         return taken
@@ -137,7 +137,7 @@ class HttpCodec:
         fields = tuple(_read_field(each) for each in self._lines[1:])
         self._lines.clear()
         self._head_size = 0
-        if not 100 <= status < 200:  # else the response itself is still to come
+        if not 100 <= status < 200:  # else the final response follows
             self.status, self.reason, self.fields = status, reason, fields
             self._headers = {name.lower(): value for name, value in fields}
             self._is_kept = version == b"HTTP/1.1" and "close" not in self._headers.get("connection", "").lower()
@@ -203,7 +203,7 @@ class HttpCodec:
         return line is not None
 
     def _line(self) -> bytes | None:
-        """Take a line, if it has come whole; some end it with less than they should."""
+        """Take a complete line; some servers end it with LF only."""
         end = self._received.find(b"\n", 0, _HEAD)
         if end < 0:
             if len(self._received) >= _HEAD:
@@ -234,7 +234,7 @@ def _read_field(line: bytes) -> tuple[str, str]:
     if not colon or not name or not all(33 <= letter < 127 for letter in name):
         raise _no_http("a header has no name")
     value = value.strip(_BLANK)
-    # What is sent back, as a tag is, must not become a line of its own.
+    # Values that are sent back, such as a tag, must not contain line ends.
     if any((letter < 32 and letter not in _BLANK) or letter == 127 for letter in value):
         raise _no_http("a header has control characters")
     return name.decode("ascii"), value.decode("latin-1")

@@ -21,30 +21,30 @@ class TimeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that the parts of an exchange may take."""
 
     connect: float
-    """Until a connection is open, for each address of the host."""
+    """For opening a connection, per address of the host."""
     total: float = inf
-    """For the request and its whole response: a server that sends one byte a second is not waited for."""
+    """For the request and its complete response: limits a server that sends one byte a second."""
     silence: float = inf
     """Until the next piece of the response."""
     rest: float = inf
-    """For the rest of a response that has begun."""
+    """For the rest of a response after its first byte."""
 
 
 class ConnectionEnded(ConnectionError):
-    """The connection ended before the response was whole; the message is a predicate."""
+    """The connection ended before the response was complete; the message is a predicate."""
 
 
 class HttpClientConnection:
-    """A connection that ``connect`` opens, given the seconds that it may take, whenever none is open.
+    """A connection that is opened with ``connect(seconds)`` whenever none is open.
 
-    Every method raises OSError where the network fails (TimeoutError where time runs out), MalformedResponse where
-    the answer is no HTTP, and what ``connect`` raises.
+    Methods raise OSError for network failures (TimeoutError for timeouts), MalformedResponse for responses that are
+    not HTTP, and the errors of ``connect``.
     """
 
     def __init__(self, connect: Callable[[float], socket.socket], largest: int | None = LARGEST_BODY) -> None:
         self.codec = HttpCodec(largest)
         self.is_connected = False
-        """Whether the last request found a connection open or could open one: the server may have read it."""
+        """Whether the last request had a connection: the server may have read it."""
         self._connect = connect
         self._largest = largest
         self._socket: socket.socket | None = None
@@ -60,9 +60,9 @@ class HttpClientConnection:
         return self._response
 
     def start(self, request: HttpRequest, limits: TimeLimits) -> None:
-        """Send a request and return when the head of its response has come.
+        """Send a request and return when the head of its response is complete.
 
-        A request may be sent twice: where the server closed the idle connection, it goes over a new one.
+        A request may be sent twice: if the server closed the idle connection, a new one is used.
         """
         if not self.codec.is_open:
             self.close()
@@ -75,13 +75,13 @@ class HttpClientConnection:
             self._start(request, limits)
 
     def read(self) -> bytes:
-        """Return what comes next of the body; nothing at its end."""
+        """Return the next part of the body; empty at its end."""
         while not (data := self.codec.take_body()) and self._response is None:
             self._receive()
         return data
 
     def end(self) -> None:
-        """End the exchange that waits in another thread, and open no more connections."""
+        """End the exchange of another thread, and open no more connections."""
         self._is_ended = True
         if (opened := self._socket) is not None:
             with suppress(OSError):
@@ -92,7 +92,7 @@ class HttpClientConnection:
         opened, self._socket = self._socket, None
         if opened is not None:
             with suppress(OSError):
-                # Closing alone would leave another thread waiting.
+                # close() alone does not wake another thread.
                 opened.shutdown(socket.SHUT_RDWR)
             opened.close()
 
@@ -139,8 +139,8 @@ class HttpClientConnection:
 
 
 def open_tcp(host: str, port: int, seconds: float, tls: "ssl.SSLContext | None" = None) -> socket.socket:
-    """Return a connection to a host, over TLS where ``tls`` says which certificates are trusted."""
-    # As bytes, because Python would load the tables of international names for a text.
+    """Return a connection to a host, with TLS if ``tls`` is given."""
+    # As bytes: for text, Python would load the tables of internationalized names.
     name = host.encode() if host.isascii() else host
     opened = socket.create_connection((name, port), seconds)  # type: ignore[arg-type]
     try:

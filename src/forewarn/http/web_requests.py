@@ -1,7 +1,7 @@
 """Sends a request to a web address: one connection, no redirect, no proxy, certificates verified, bounded in time.
 
-Looking a name up cannot be interrupted and may take minutes, and a lively peer may drip its answer for ever: the
-conversation has a thread of its own, and whoever asked waits no longer than it wants to.
+A DNS lookup cannot be interrupted and may take minutes, and a server may send its response byte by byte: the exchange
+has a thread of its own, and the caller waits for its time limit at most.
 """
 
 import threading
@@ -30,11 +30,11 @@ _LONGEST_WAIT = 3600
 _POLL_INTERVAL = 0.05
 _PLAIN_HEADERS = frozenset({"content-type", "user-agent", "webhook-id", "webhook-timestamp"})
 _LONG = 8
-"""A word of a header from this length on may be a key."""
+"""Words of a header with at least this length may be secrets."""
 
 
 class WebRequest(msgspec.Struct, frozen=True):
-    """What is sent, and where."""
+    """A request and its address."""
 
     url: str
     body: bytes
@@ -43,27 +43,27 @@ class WebRequest(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """The host and port alone: the rest of an address may be a secret."""
+        """The host and port only: the rest of an address may be a secret."""
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What a receiver may repeat that is not to be shown: keys in the address, and in headers."""
+        """Secrets that the receiver may repeat: in the address and in headers."""
         headers = {**_authorization(urlsplit(self.url)), **self.headers}
         keys = [value for name, value in headers.items() if name.lower() not in _PLAIN_HEADERS]
         return (*keys, *(word for key in keys for word in key.split() if len(word) >= _LONG), *secrets_in(self.url))
 
 
 class WebResponse(msgspec.Struct, frozen=True):
-    """What came back, whatever it is."""
+    """The response of the receiver."""
 
     status: int
     reason: str = ""
     body: bytes = b""
     wait: int = 0
-    """For how many seconds the receiver wants to be left alone."""
+    """The seconds of Retry-After."""
     secrets: tuple[str, ...] = ()
-    """What was sent that the receiver may repeat and nobody else may read."""
+    """Secrets of the request that the receiver may repeat."""
 
     @property
     def is_success(self) -> bool:
@@ -75,26 +75,26 @@ class WebResponse(msgspec.Struct, frozen=True):
 
     @property
     def said(self) -> str:
-        """The beginning of the body as one line, fit for a terminal and a log."""
+        """The beginning of the body as one printable line."""
         text = " ".join(self.body[:2000].decode(errors="replace").split())
         return scrubbed("".join(letter for letter in text if letter.isprintable()), self.secrets)[:200]
 
 
 class NoWebResponse(ForewarnError):
-    """No answer came."""
+    """There is no response."""
 
     def __init__(self, why: str, *, may_have_arrived: bool) -> None:
         super().__init__(why)
         self.may_have_arrived = may_have_arrived
-        """Whether the receiver may have read the message all the same."""
+        """Whether the receiver may have read the request."""
 
 
 def send(
     message: WebRequest, seconds: float, tls: "ssl.SSLContext | None" = None, is_unwanted: Callable[[], bool] = bool
 ) -> WebResponse:
-    """Return the answer, within so many seconds in all; raise NoReply when there is none, or nobody wants it more.
+    """Return the response within a time limit; raise NoReply if there is none, or if it was canceled.
 
-    Errors do not tell the address.
+    Errors do not contain the address.
     """
     exchange = _Exchange(message, seconds, tls)
     end = monotonic() + seconds
@@ -123,7 +123,7 @@ class _Exchange:
         return self._reply
 
     def cut(self, why: str) -> NoWebResponse:
-        """Leave the conversation, however lively it is."""
+        """End the exchange."""
         self._connection.end()
         return NoWebResponse(why, may_have_arrived=self._connection.is_connected)
 
@@ -151,7 +151,7 @@ class _Exchange:
         limit = max(self._seconds, _POLL_INTERVAL)
         connection.start(request, TimeLimits(connect=limit, total=limit))
         body = b""
-        with suppress(ConnectionEnded):  # a receiver that closes early has answered, in fewer words
+        with suppress(ConnectionEnded):  # a receiver that closes early has sent a shorter body
             while len(body) < LARGEST_RESPONSE and (data := connection.read()):
                 body += data
         codec = connection.codec
@@ -163,7 +163,7 @@ class _Exchange:
         parts = urlsplit(self._message.url)
         tls = self._tls
         if parts.scheme == "https" and tls is None:
-            import ssl  # noqa: PLC0415 - it is heavy, and most need it never
+            import ssl  # noqa: PLC0415 - large, and rarely needed
 
             tls = ssl.create_default_context()
         return open_tcp(parts.hostname or "", _ports(parts)[0], seconds, tls if parts.scheme == "https" else None)
@@ -176,7 +176,7 @@ def _ports(parts: SplitResult) -> tuple[int, int]:
 
 
 def _authorization(parts: SplitResult) -> dict[str, str]:
-    """Return the header that a user and password in the address stand for."""
+    """Return the Authorization header for a user and password in the address."""
     if parts.username is None:
         return {}
     user = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -200,5 +200,5 @@ def _why(error: Exception, seconds: float) -> str:
 
 
 def _seconds(written: str) -> int:
-    """Read ``Retry-After``; a date counts as nothing."""
+    """Parse ``Retry-After``; a date is ignored."""
     return min(int(written), _LONGEST_WAIT) if written.isascii() and written.isdigit() and len(written) < 10 else 0

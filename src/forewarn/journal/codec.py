@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from io import BytesIO
 from pathlib import Path
 from typing import TypeVar
 from zlib import crc32
@@ -19,6 +18,8 @@ Row = tuple[int, int, bytes]
 """Revision, checksum, body."""
 _PIECE = 1_000
 """How many records are encoded at once: nothing else runs meanwhile."""
+PART_SIZE = 4 * 1024 * 1024
+"""How many bytes of a long entry are stored at once: other appends wait meanwhile."""
 _NO_FACTS = b'"facts":[]'
 
 
@@ -39,22 +40,57 @@ _decode_cause = msgspec.json.Decoder(_EntryCause).decode
 
 
 class EncodedFacts:
-    """The facts of one entry, encoded before its revision is known; in pieces, so that other threads go on."""
+    """The facts of one entry, encoded before its revision is known; in pieces, so that other threads go on.
 
-    def __init__(self, facts: tuple[AnyFact, ...]) -> None:
+    Where they are long, most of them is given to ``store`` in parts, and only what follows these is kept here.
+    """
+
+    def __init__(
+        self, facts: tuple[AnyFact, ...], store: Callable[[bytes], None] | None = None, part_size: int = PART_SIZE
+    ) -> None:
         self.facts = facts
-        self._pieces: list[bytes] = []
-        for number, fact in enumerate(facts):
-            self._pieces.append(b"," if number else b"")
-            self._pieces.extend(_pieces_of(fact))
+        self.stored_bytes = 0
+        self._stored_checksum = 0
+        self._rest: list[bytes] = []
+        size = 0
+        for piece in _pieces_of_all(facts):
+            self._rest.append(piece)
+            size += len(piece)
+            if store and size >= part_size:
+                part = b"".join(self._rest)
+                self._rest.clear()
+                store(part)
+                self.stored_bytes += size
+                self._stored_checksum = crc32(part, self._stored_checksum)
+                size = 0
 
-    def body_of(self, entry: Entry) -> bytes:
-        """Return the very bytes that encoding the entry at once returns."""
-        head, _, tail = _encode(replace(entry, facts=())).partition(_NO_FACTS)
-        body = BytesIO()
-        for piece in (head, _NO_FACTS[:-1], *self._pieces, b"]", tail):
-            body.write(piece)  # not ``join``, which copies hundreds of megabytes at once
-        return body.getvalue()
+    def split(self, entry: Entry) -> tuple[bytes, bytes]:
+        """Return what the entry's body has before and after what was stored: together all bytes of it."""
+        beginning, _, end = _encode(replace(entry, facts=())).partition(_NO_FACTS)
+        return beginning + _NO_FACTS[:-1], b"".join((*self._rest, b"]", end))
+
+    def checksum(self, revision: int, beginning: bytes, end: bytes) -> int:
+        """Return the checksum of the whole body that was split."""
+        checksum = crc32(beginning, revision & 0xFFFFFFFF)
+        return crc32(end, _continued(checksum, self._stored_checksum, self.stored_bytes))
+
+
+def _continued(checksum: int, other: int, size: int) -> int:
+    """Return the CRC-32 of two texts from that of each; the second one has ``size`` bytes.
+
+    What the first contributes does not depend on the second one's bytes, so that zeros take their place.
+    """
+    contribution, zeros = (checksum, 0), bytes(min(size, PART_SIZE))
+    for begin in range(0, size, PART_SIZE):
+        piece = zeros[: size - begin]
+        contribution = crc32(piece, contribution[0]), crc32(piece, contribution[1])
+    return contribution[0] ^ contribution[1] ^ other
+
+
+def _pieces_of_all(facts: tuple[AnyFact, ...]) -> Iterator[bytes]:
+    for number, fact in enumerate(facts):
+        yield b"," if number else b""
+        yield from _pieces_of(fact)
 
 
 def _pieces_of(fact: AnyFact) -> Iterator[bytes]:
@@ -92,10 +128,13 @@ def pack(entries: Iterable[Entry], encoded: EncodedFacts | None = None) -> list[
 
 
 def _body(entry: Entry, encoded: EncodedFacts | None) -> bytes:
-    return encoded.body_of(entry) if encoded and encoded.facts is entry.facts else _encode(entry)
+    """Return the very bytes that encoding the entry at once returns."""
+    if encoded is None or encoded.facts is not entry.facts or encoded.stored_bytes:
+        return _encode(entry)
+    return b"".join(encoded.split(entry))
 
 
-def unpack(rows: Iterable[Row], place: Path, after: int) -> Iterator[Entry]:
+def unpack(rows: Iterable[Row], place: Path | str, after: int) -> Iterator[Entry]:
     """Decode the rows that follow revision ``after``; a gap or a damaged row is refused."""
     for revision, checksum, body in rows:
         after += 1
@@ -104,15 +143,20 @@ def unpack(rows: Iterable[Row], place: Path, after: int) -> Iterator[Entry]:
         yield unpack_one(revision, checksum, body, place)
 
 
-def unpack_one(revision: int, checksum: int, body: bytes, place: Path) -> Entry:
+def unpack_one(revision: int, checksum: int, body: bytes, place: Path | str) -> Entry:
     """Decode one row, whatever came before it."""
     return _checked(revision, checksum, body, place, _decode)
 
 
-def unpack_cause(revision: int, checksum: int, body: bytes, place: Path) -> Entry:
+def unpack_cause(revision: int, checksum: int, body: bytes, place: Path | str) -> Entry:
     """Decode one row without its facts, which takes little time and memory however many they are."""
     cause = _checked(revision, checksum, body, place, _decode_head)
     return Entry(cause.revision, cause.at, cause.command, cause.by, ())
+
+
+def unpack_beginning(revision: int, beginning: bytes, place: Path | str) -> Entry:
+    """Decode the beginning of a body without its facts; its checksum can only be compared when all of it is read."""
+    return unpack_cause(revision, crc32(beginning, revision & 0xFFFFFFFF), beginning, place)
 
 
 def _decode_head(body: bytes) -> _EntryCause:
@@ -121,7 +165,9 @@ def _decode_head(body: bytes) -> _EntryCause:
     return _decode_cause(body if end < 0 else body[:end].rstrip(b",") + b"}")
 
 
-def _checked(revision: int, checksum: int, body: bytes, place: Path, decode: Callable[[bytes], _Decoded]) -> _Decoded:
+def _checked(
+    revision: int, checksum: int, body: bytes, place: Path | str, decode: Callable[[bytes], _Decoded]
+) -> _Decoded:
     try:
         if crc32(body, revision & 0xFFFFFFFF) == checksum and (decoded := decode(body)).revision == revision:
             return decoded

@@ -1,7 +1,7 @@
 """Equal strings and records kept once: what keeps a fleet of a million VMs small after loading.
 
 Decoding makes a new string for every mention of a host or a group. Records are given their shared parts right
-after decoding, before anybody else has seen them; that is why frozen ones may be changed here.
+after decoding, before any other code has seen them; that is why frozen ones may be changed here.
 """
 
 from collections.abc import Hashable, Iterable
@@ -18,6 +18,7 @@ class Interner:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._makes: dict[Hashable, InstanceFacts] = {}
+        self._labels: dict[Hashable, dict[str, str]] = {}
 
     def share_groups(self, groups: Iterable[Group]) -> None:
         """Give groups the names that were seen before."""
@@ -28,7 +29,7 @@ class Interner:
             force_setattr(group, "asked_by", seen(group.asked_by, group.asked_by))
 
     def share_vms(self, vms: Iterable[Vm]) -> None:
-        """Give VMs the names and instance facts that were seen before."""
+        """Give VMs the names, labels and instance facts that were seen before."""
         seen = self._names.setdefault
         plain = InstanceFacts()
         for vm in vms:
@@ -38,6 +39,8 @@ class Interner:
             force_setattr(vm, "zone", seen(vm.zone, vm.zone))
             if vm.moved_to:
                 force_setattr(vm, "moved_to", seen(vm.moved_to, vm.moved_to))
+            if vm.labels:
+                force_setattr(vm, "labels", self._labels.setdefault(tuple(vm.labels.items()), vm.labels))
             if vm.instance != plain:
                 force_setattr(vm, "instance", self._instance(vm.instance))
 

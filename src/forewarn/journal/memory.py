@@ -77,7 +77,7 @@ class MemoryJournal:
         before: int | None = None,
         from_oldest: bool = False,
     ) -> list[Entry]:
-        with self._adding:  # whoever has read an entry finds it here
+        with self._adding:  # an entry that was read is found here
             revisions = list(self._index.get(subject, []))
         begin = bisect_right(revisions, after)
         end = len(revisions) if before is None else bisect_left(revisions, before)

@@ -25,7 +25,7 @@ class AppendUnknown(JournalFailed, OutcomeUnknown):
 
 
 class StaleWriter(NotWritten):
-    """Somebody else appended to the journal; load it again before appending."""
+    """Another writer appended to the journal; load it again before appending."""
 
 
 class RepeatedCommand(NotWritten):
@@ -67,9 +67,22 @@ class SupportsPreparing(Protocol):
     """A journal that can do a part of a long append beforehand, while shorter ones go on."""
 
     def prepare(self, facts: tuple[AnyFact, ...]) -> None:
-        """Encode facts that the entry of a later append may have; called in another thread than ``append``.
+        """Encode, perhaps store, facts that the entry of a later append may have; no reader sees them before that.
 
-        Only the last of these calls counts, and only until the append of an entry with this very tuple.
+        Called in another thread than ``append``, which is called meanwhile. Only the last of these calls counts, only
+        until the append of an entry with this very tuple, and only until the journal is opened again. ``NotWritten``:
+        they could not be stored; like after a failed append, the journal may have to be opened again.
+        """
+
+
+@runtime_checkable
+class SupportsFollowers(Protocol):
+    """A journal that other processes can load while one writes it."""
+
+    def load_follower(self) -> Recovered:
+        """Return the fold of all durable entries, as ``load`` does, beside the process that writes them.
+
+        Nothing is changed and nothing stays open; ``entries`` may be called afterwards, ``append`` may not.
         """
 
 

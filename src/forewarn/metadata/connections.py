@@ -11,7 +11,7 @@ from forewarn.wire import error_responses
 from forewarn.wire.error_responses import ErrorResponse
 
 _TICK = 1.0
-_SHARE = 4
+UNKNOWN_SHARE = 4
 """Callers that are not VMs may use one in this many of all connections."""
 
 
@@ -52,7 +52,7 @@ class ConnectionRegistry:
         """Return the error response if this caller may not open another connection."""
         limits = self.limits
         if limits.connections:
-            is_crowd = len(self._of_unknown_callers) >= max(1, limits.connections // _SHARE)
+            is_crowd = len(self._of_unknown_callers) >= max(1, limits.connections // UNKNOWN_SHARE)
             if len(self._connections) >= limits.connections or (is_crowd and address not in self.service.vm_entries):
                 return error_responses.UNAVAILABLE
         if limits.connections_per_caller and self._open_of.get(address, 0) >= limits.connections_per_caller:

@@ -12,17 +12,21 @@ import msgspec
 from msgspec.structs import replace
 
 from forewarn.core.facts import (
+    Announced,
     AnyFact,
     Asked,
     ChangesHeld,
     ClockStepped,
     Delivered,
+    EventStep,
     Fetched,
     FleetChanged,
     FleetDeclared,
     HostCordonSet,
     HostStateSet,
     ObservationRecorded,
+    RolloutFact,
+    StartedAtOnce,
     SubscriptionRemoved,
     SubscriptionSet,
     TokenCreated,
@@ -236,6 +240,10 @@ class DocumentCache:
     ) -> None:
         """Collect the groups and VMs that the fact affects."""
         match fact:
+            case EventStep(group=group) if group:
+                groups[group] = None
+            case Announced(event=event) | StartedAtOnce(event=event):
+                groups[event.group] = None
             case Asked(marks=marks):
                 for mark in marks:
                     if documents := self.groups.get(mark.group):
@@ -267,6 +275,8 @@ class DocumentCache:
                 | ClockStepped()
             ):
                 pass  # for operators only; VMs are shown none of it
+            case _ if isinstance(fact, RolloutFact):
+                pass  # likewise; their events are facts of their own
             case _:
                 groups.update(dict.fromkeys(groups_of(fact)))
 
@@ -291,6 +301,8 @@ class DocumentCache:
             )
             self.groups[name] = documents
         has_changed = documents.incarnation != group.incarnation or documents.terms.kind is not group.terms.kind
+        # A journal that lost entries may have come to the same incarnation with other events.
+        has_changed = has_changed or (is_load and documents.events != events)
         documents.terms = group.terms
         documents.incarnation = group.incarnation
         documents.events = events

@@ -31,20 +31,26 @@ def make_listener(
     taps: Collection[str] = (),
     ttl: int = 0,
     passed: Sequence[socket.socket] = (),
+    *,
+    is_shared: bool = False,
 ) -> MetadataListener:
-    """Return a listener on the endpoint, or on passed sockets, that identifies callers by ``identity``."""
+    """Return a listener on the endpoint, or on passed sockets, that identifies callers by ``identity``.
+
+    With ``is_shared``, other processes of this user may listen there too.
+    """
+    at = endpoint.host, endpoint.port
     if identity is Identity.TAP and passed:
         raise BadInput(
             'identity = "tap" opens a listener on each tap itself; stop and disable the .socket unit that passes'
             " metadata, or set identity to address or mark"
         )
     if identity is Identity.ADDRESS:
-        return MetadataListener(registry, adopt(passed, ttl) or bind(endpoint.host, endpoint.port, ttl=ttl))
+        return MetadataListener(registry, adopt(passed, ttl) or bind(*at, ttl=ttl, is_shared=is_shared))
     if not hasattr(socket, "SO_MARK") or not hasattr(socket, "SO_BINDTODEVICE"):
         raise BadInput(f'identity = "{identity}" needs Linux; this system can identify VMs by address only')
     if identity is Identity.MARK:
-        return MarkListener(registry, adopt(passed, ttl) or bind(endpoint.host, endpoint.port, ttl=ttl))
-    return TapListener(registry, endpoint, taps, ttl)
+        return MarkListener(registry, adopt(passed, ttl) or bind(*at, ttl=ttl, is_shared=is_shared))
+    return TapListener(registry, endpoint, taps, ttl, is_shared=is_shared)
 
 
 def marks_are_accepted() -> bool:
@@ -76,13 +82,20 @@ class TapListener(MetadataListener):
     """Listens on each tap separately, including taps that appear later."""
 
     def __init__(
-        self, registry: ConnectionRegistry, endpoint: ListenAddress, taps: Collection[str], ttl: int = 0
+        self,
+        registry: ConnectionRegistry,
+        endpoint: ListenAddress,
+        taps: Collection[str],
+        ttl: int = 0,
+        *,
+        is_shared: bool = False,
     ) -> None:
         super().__init__(registry, ())
         self.port = endpoint.port
         self._endpoint = endpoint
         self._taps = taps
         self._ttl = ttl
+        self._is_shared = is_shared
         self._open: dict[str, tuple[int, socket.socket]] = {}
         """The socket on each tap, with the interface index at that time: a recreated tap has another index."""
         self._last_error: dict[str, str] = {}
@@ -116,7 +129,8 @@ class TapListener(MetadataListener):
 
     def _listen_on(self, tap: str, number: int) -> None:
         try:
-            (listening,) = bind(self._endpoint.host, self._endpoint.port, ttl=self._ttl, device=tap)
+            host, port = self._endpoint.host, self._endpoint.port
+            (listening,) = bind(host, port, ttl=self._ttl, device=tap, is_shared=self._is_shared)
             listening.listen()
         except (Unavailable, OSError) as error:
             if self._last_error.get(tap) != str(error):

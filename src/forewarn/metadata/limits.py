@@ -44,19 +44,24 @@ class RateLimiter:
     """Rate limiter with a burst; needs one number per caller."""
 
     def __init__(self, rate: float, burst: int) -> None:
-        self.interval = 1 / rate if rate > 0 else 0.0
-        self._burst = burst * self.interval
+        self.step = 1 / rate if rate > 0 else 0.0
+        """Seconds of the permitted rate that a request costs."""
+        self.interval = self.step
+        """Seconds after a request for which ``admit`` decides; a later one needs no decision."""
+        self.burst = burst * self.step
+        self.longest = self.burst + self.step
+        """Seconds that a caller can be ahead of its rate at most."""
         # A thousandth more, so that rounding never costs a request.
-        self._slack = max(burst - 0.999, 0) * self.interval
+        self._slack = max(burst - 0.999, 0) * self.step
 
     def admit(self, who: RateLimitedCaller, now: float) -> int:
         """Count a request and return 0, or count nothing and return the seconds until the next may come."""
-        ahead = who.spent_until - now
+        ahead = who.spent_until - now + self.step - self.interval
         if ahead <= 0:
             who.spent_until = now + self.interval
         elif ahead <= self._slack:
-            who.spent_until += self.interval
-        elif ahead > self._burst + self.interval:
+            who.spent_until += self.step
+        elif ahead > self.longest:
             # No caller can be that far ahead: the clock was set back. That must not lock the caller out.
             who.spent_until = now + self.interval
         else:

@@ -38,11 +38,14 @@ _NO_FILES_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PROGRAMMING_ERRORS = (errno.EBADF, errno.EINVAL, errno.ENOTSOCK, errno.EFAULT)
 
 
-def bind(host: str, port: int, flag: str = _FLAG, *, ttl: int = 0, device: str = "") -> list[socket.socket]:
+def bind(
+    host: str, port: int, flag: str = _FLAG, *, ttl: int = 0, device: str = "", is_shared: bool = False
+) -> list[socket.socket]:
     """Return bound sockets for that address; raise Unavailable with the reason and the flag that chooses another one.
 
     They do not listen yet: no connection is accepted before requests can be answered. ``ttl`` limits the hops of
-    responses. With ``device``, only packets that arrive there reach the sockets.
+    responses. With ``device``, only packets that arrive there reach the sockets. With ``is_shared``, other processes
+    of this user may listen there too, and the kernel distributes the connections.
     """
     where = _where(host, port)
     try:
@@ -54,6 +57,8 @@ def bind(host: str, port: int, flag: str = _FLAG, *, ttl: int = 0, device: str =
         for family, kind, protocol, _, address in dict.fromkeys(found):
             opened = socket.socket(family, kind, protocol)
             _limit(opened, ttl, device)
+            if is_shared:
+                opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             sockets.append(_claim(opened, address, is_one_of_many=len(found) > 1))
     except OSError as error:
         for opened in sockets:

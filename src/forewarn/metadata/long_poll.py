@@ -1,10 +1,14 @@
 """Long polls: requests that wait for a change of their document (``Prefer: wait``). Each costs memory only."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from forewarn.metadata.request import MetadataRequest
 from forewarn.metadata.timer_wheel import TimerWheel
+
+_AT_ONCE = 500
+"""Long polls that are answered before other requests are."""
 
 
 class ResponseReceiver(Protocol):
@@ -100,10 +104,21 @@ class LongPolls:
         return tuple(self._by_group.get(group, ()))
 
     def release_group(self, group: str) -> None:
-        """Answer all long polls for this group's document."""
-        for long_poll in self.of(group):
+        """Answer all long polls for this group's document; many in slices, so that others are answered too."""
+        waiting = self.of(group)
+        for long_poll in waiting[:_AT_ONCE]:
             self.release(long_poll)
+        if len(waiting) > _AT_ONCE:
+            asyncio.get_running_loop().call_soon(self._release_rest, waiting, _AT_ONCE)
+
+    def _release_rest(self, waiting: tuple[LongPoll, ...], begin: int) -> None:
+        for long_poll in waiting[begin : begin + _AT_ONCE]:
+            if long_poll in self._by_group.get(long_poll.group, ()):  # it may have been answered meanwhile
+                self.release(long_poll)
+        if len(waiting) > begin + _AT_ONCE:
+            asyncio.get_running_loop().call_soon(self._release_rest, waiting, begin + _AT_ONCE)
 
     def release_all(self) -> None:
         for group in list(self._by_group):
-            self.release_group(group)
+            for long_poll in self.of(group):
+                self.release(long_poll)

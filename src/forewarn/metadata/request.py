@@ -218,7 +218,7 @@ def _wait(fields: dict[bytes, bytes]) -> int:
 
 
 class RequestCache:
-    """Cache of interpreted requests by their exact bytes: GETs without a body to an allowed host.
+    """Cache of interpreted requests by their exact bytes: GETs without a body and heads of POSTs, to allowed hosts.
 
     It has two halves: when the young one is full it becomes the old one, and a request used again moves back. So the
     cache is bounded, and unusual requests of one caller cannot evict the requests of all others.
@@ -231,15 +231,18 @@ class RequestCache:
         self.young: dict[bytes, MetadataRequest] = {}
         """The only half that the fast path reads."""
         self._old: dict[bytes, MetadataRequest] = {}
+        self._posts: dict[bytes, tuple[MetadataRequest, int]] = {}
+        """Heads of POSTs, with the length of the body."""
 
     def __len__(self) -> int:
-        return len(self.young) + len(self._old)
+        return len(self.young) + len(self._old) + len(self._posts)
 
     def set_hosts(self, hosts: AllowedHosts) -> None:
         """Apply other allowed hosts from now on, also to cached requests."""
         self._hosts = hosts
         self.young.clear()
         self._old.clear()
+        self._posts.clear()
 
     def read(self, block: bytes) -> tuple[MetadataRequest, RequestHead | None]:
         """Return the interpreted request of a complete head, and the head itself if a body may follow."""
@@ -258,6 +261,28 @@ class RequestCache:
                 self.young.clear()
             self.young[block] = request
         return request, None
+
+    def read_post(self, received: bytes) -> tuple[MetadataRequest, bytes] | None:
+        """Return the interpreted request and its body if the bytes are exactly one complete POST."""
+        end = received.find(b"\r\n\r\n") + 4
+        if not received.startswith(b"POST ") or end < 4:
+            return None
+        block = received[:end]
+        found = self._posts.get(block)
+        if found is None:
+            try:
+                request, head = self.read(block)
+            except Refusal:
+                return None  # ``HttpConnection`` parses it again and reports the error
+            if head is None or head.expects_continue:
+                return None
+            found = request, head.length
+            if len(block) <= self._longest:
+                if len(self._posts) >= self._half:
+                    self._posts.clear()
+                self._posts[block] = found
+        request, length = found
+        return (request, received[end:]) if length == len(received) - end else None
 
     def read_single(self, received: bytes) -> MetadataRequest | None:
         """Return the interpreted request if the bytes are exactly one complete request without a body."""

@@ -21,6 +21,20 @@ from forewarn.wire.versions import API_VERSIONS
 log = logging.getLogger(__name__)
 
 
+_GROUPS_IN_A_ROW = 20_000
+"""Groups that are looked at for one report: few enough that no request waits longer than some milliseconds."""
+_RECORDS_IN_AN_ENTRY = 2_000
+"""Marks or fetches in one command: every process that follows takes in an entry in one step."""
+
+
+class GroupAsked(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """That a VM of a group asked, in seconds of the cache's clock, which all processes of a machine share."""
+
+    group: str
+    seconds: float
+    vm: str
+
+
 class SweepResult(msgspec.Struct, frozen=True):
     """Result of one slice of a sweep."""
 
@@ -48,7 +62,7 @@ class RequestRecords:
         self.noted: Callable[[], None] = lambda: None
         """Called when the first unsubmitted fetch is recorded."""
 
-    def sweep(self, count: int = 2_000, since: float | None = None) -> SweepResult:
+    def sweep(self, count: int = _RECORDS_IN_AN_ENTRY, since: float | None = None) -> SweepResult:
         """Check the next ``count`` groups: few enough that no request waits longer than two milliseconds.
 
         Time before ``since``, when the clock was last found wrong, does not make a group idle.
@@ -64,10 +78,7 @@ class RequestRecords:
                 return SweepResult(asked, idle, is_over=True)
             documents = groups[self._next]
             if not documents.is_enrolled:
-                # Move the last one here: the order has no meaning, and no other entry has to move.
-                groups[self._next] = groups[-1]
-                groups.pop()
-                documents.is_listed = False
+                self._remove_next()
                 continue
             self._next += 1
             if may_be_idle and seconds - documents.asked >= self._idle_after:
@@ -117,6 +128,48 @@ class RequestRecords:
         """Take fetches back that could not be submitted. No new events occur meanwhile, so the list stays bounded."""
         self._fetches[:0] = fetches
 
+    def add_fetches(self, fetches: tuple[Fetch, ...]) -> None:
+        """Record the fetches that another process of this service answered."""
+        if fetches:
+            self._fetches += fetches
+            self.noted()
+
+    def take_asked(self) -> tuple[GroupAsked, ...]:
+        """Return the groups among the next ones that asked since this last returned them.
+
+        For a process that reports to another one, which sweeps.
+        """
+        groups = self._document_cache.enrolled
+        asked: list[GroupAsked] = []
+        for _ in range(min(_GROUPS_IN_A_ROW, len(groups))):
+            if self._next >= len(groups):
+                self._next = 0
+            documents = groups[self._next]
+            if not documents.is_enrolled:
+                self._remove_next()
+                if not groups:
+                    break
+                continue
+            self._next += 1
+            if documents.asked > documents.marked:
+                documents.marked = documents.asked
+                asked.append(GroupAsked(documents.terms.name, documents.asked, documents.asked_by))
+        return tuple(asked)
+
+    def _remove_next(self) -> None:
+        """Remove a group from those to sweep."""
+        groups = self._document_cache.enrolled
+        # Move the last one here: the order has no meaning, and no other entry has to move.
+        groups[self._next].is_listed = False
+        groups[self._next] = groups[-1]
+        groups.pop()
+
+    def note_asked(self, group: str, seconds: float, vm: str) -> None:
+        """Record a request that another process of this service answered, at a time of the cache's clock."""
+        documents = self._document_cache.groups.get(group)
+        if documents is not None and seconds > documents.asked:
+            documents.asked, documents.asked_by = seconds, vm
+
 
 def _mark(documents: GroupDocuments, now: datetime, seconds: float) -> Mark:
     return Mark(
@@ -134,7 +187,8 @@ _EXACT = 0.001
 class RequestRecorder:
     """Submits request records to the node in batches while the service runs.
 
-    A crash loses at most the last seconds of them; after a restart a group counts as having asked at the start.
+    A crash loses at most the last seconds of them. At each start every group counts as having asked: another process
+    may have answered it before.
     """
 
     def __init__(self, node: Node, records: RequestRecords) -> None:
@@ -148,6 +202,7 @@ class RequestRecorder:
         self._timer: Timer | None = None
         self._fires_at = self._sweep_at
         self._is_stopped = False
+        self._began = self._sweep_at
         self._recording: asyncio.Task[None] | None = None
 
     @property
@@ -156,13 +211,16 @@ class RequestRecorder:
         return self._recording is None
 
     def start(self) -> None:
-        self._sweep_at = self._node.clock.seconds() + self._sweep_every.total_seconds()
+        self._is_stopped = False
+        self._began = self._node.clock.seconds()
+        self._sweep_at = self._began + self._sweep_every.total_seconds()
         self._set_timer(self._sweep_at)
         self._records.noted = self._expect_more
 
     async def stop(self) -> None:
         """Submit the records still in memory."""
         self._is_stopped = True
+        self._records.noted = lambda: None
         if self._timer:
             self._timer.cancel()
         if self._recording:
@@ -202,15 +260,18 @@ class RequestRecorder:
     async def record_fetches(self) -> None:
         """Submit the recorded fetches now."""
         fetches = self._records.take_fetches()
-        if fetches and not await self._submit(RecordFetched(id=new_id(), by=NODE, fetches=fetches)):
-            self._records.put_back(fetches)
+        for begin in range(0, len(fetches), _RECORDS_IN_AN_ENTRY):
+            some = fetches[begin : begin + _RECORDS_IN_AN_ENTRY]
+            if not await self._submit(RecordFetched(id=new_id(), by=NODE, fetches=some)):
+                self._records.put_back(fetches[begin:])
+                return
 
     async def _sweep(self, now: float) -> None:
         """Check every enrolled group, a slice at a time, and switch off idle ones."""
         self._asked.clear()
         is_over = False
         while not is_over:
-            swept = self._records.sweep(since=self._node.writer.timekeeper.stepped_seconds)
+            swept = self._records.sweep(since=max(self._began, self._node.writer.timekeeper.stepped_seconds or 0.0))
             is_over = swept.is_over
             self._asked += swept.asked
             if swept.idle:
@@ -218,7 +279,10 @@ class RequestRecorder:
             await asyncio.sleep(0)
         if self._asked and now >= self._marks_at - _EXACT:
             self._marks_at = now + self._marks_every.total_seconds()
-            await self._submit(RecordAsked(id=new_id(), by=NODE, marks=tuple(self._asked)))
+            for begin in range(0, len(self._asked), _RECORDS_IN_AN_ENTRY):
+                marks = tuple(self._asked[begin : begin + _RECORDS_IN_AN_ENTRY])
+                if not await self._submit(RecordAsked(id=new_id(), by=NODE, marks=marks)):
+                    return  # the next sweep finds the others again
 
     async def _submit(self, command: Command) -> bool:
         """Submit a command; return whether it was committed."""

@@ -3,21 +3,28 @@
     HTTP, Host (403) -> caller (403) -> rate (429) -> header -> X-Forwarded-For -> api-version -> 404 -> 405 -> body
     http_grammar        `----------- here ---------'  `------- request.refusal, found when it was read -----'   here
 
-A GET reads memory only. Exception: the first GET of a group that is switched off waits until its enrolment
-is durable.
+A GET reads memory only. Exceptions: the first GET of a group that is switched off waits until its enrolment is
+durable; a GET of a caller that has seen a newer document waits until this node holds that, or asks the leader.
 """
 
 import asyncio
 import logging
+from collections import ChainMap
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
+from typing import Any
+
+import msgspec
 
 from forewarn.core.errors import ForewarnError, Refused
 from forewarn.core.model import Group
 from forewarn.metadata.caller import CallerResolver
 from forewarn.metadata.document_cache import DocumentCache, GroupDocuments, VmEntry
 from forewarn.metadata.limits import Limits, RateLimiter
-from forewarn.metadata.long_poll import LongPoll, LongPolls, ResponseReceiver
+from forewarn.metadata.long_poll import NO_RECEIVER, LongPoll, LongPolls, ResponseReceiver
+from forewarn.metadata.monotonic_reads import LONGEST_WAIT, AwaitedChanges, LeaderDocument, LeaderDocuments, is_behind
 from forewarn.metadata.request import INSTANCE, VERSIONS, MetadataRequest
 from forewarn.metadata.request_records import RequestRecords
 from forewarn.metadata.responses import CommonHeaders, ThrottledResponse, without_body
@@ -32,9 +39,10 @@ from forewarn.wire.versions import API_VERSIONS, VERSIONS_BODY
 log = logging.getLogger(__name__)
 
 EnrolGroup = Callable[[str, str], Awaitable[None]]
-ApproveEvents = Callable[[str, Approval], Awaitable[None]]
+ApproveEvents = Callable[[str, Approval], Awaitable[object]]
 
 _WAITED = b"Preference-Applied: wait\r\n"
+_RETRY = b"Retry-After: 1\r\n"
 _ANY = b"*"
 
 
@@ -60,22 +68,29 @@ class MetadataService:
         self.vm_entries = document_cache.vm_entries
         self._callers = callers
         self._records = records
+        self.make_rate_limiter: Callable[[float, int], RateLimiter] = RateLimiter
+        """Makes the rate limiter; what replaces it then calls ``set_limits``."""
         self.set_limits(limits)
         self._enrol = enrol
         self._approve = approve
         self._seconds = seconds
         self._now = now
         self._enrolling: dict[str, asyncio.Future[None]] = {}
-        self._tasks: set[asyncio.Task[bytes]] = set()
-        document_cache.changed = self.long_polls.release_group
-        document_cache.left = self._release_moved
-        document_cache.awaited = self.long_polls.groups
+        self._pending: set[asyncio.Future[Any]] = set()
+        """What responses wait for that are delivered later, other than long polls."""
+        self.leader_documents: LeaderDocuments | None = None
+        """The way to newer documents; None where no other node shows documents."""
+        self._awaited_changes = AwaitedChanges()
+        document_cache.changed = self._note_changed
+        document_cache.left = self._note_left
+        awaited: tuple[Any, Any] = self.long_polls.groups, self._awaited_changes.groups
+        document_cache.awaited = ChainMap(*awaited)
         document_cache.replaced = self._use_entries
         self._served = [0] * len(API_VERSIONS)
         self._unchanged = [0] * len(API_VERSIONS)
 
     def set_limits(self, limits: Limits) -> None:
-        self._rate = RateLimiter(limits.rate, limits.burst)
+        self._rate = self.make_rate_limiter(limits.rate, limits.burst)
 
     def _use_entries(self, vm_entries: dict[str, VmEntry]) -> None:
         self.vm_entries = vm_entries
@@ -83,7 +98,7 @@ class MetadataService:
     @property
     def is_idle(self) -> bool:
         """Return whether no response is pending, other than long polls."""
-        return not self._tasks
+        return not self._pending
 
     def documents(self) -> Iterator[tuple[str, int, int]]:
         """Yield the number of documents served since the start, by api-version and status."""
@@ -121,19 +136,26 @@ class MetadataService:
             documents.asked = now
             if documents.asked_by is not (name := vm_entry.vm.name):
                 documents.asked_by = name
-            return self._document(request, vm_entry, documents)
+            return self._document(request, vm_entry, documents) or self._await_document(
+                request, address, vm_entry, receiver
+            )
         return self._answer_rarely(request, body, address, vm_entry, receiver)
 
     def _document(self, request: MetadataRequest, vm_entry: VmEntry, documents: GroupDocuments) -> bytes:
+        """Return the response; nothing if the caller has seen a newer document."""
         rendered = documents.rendered
         if rendered is None:
             rendered = self._document_cache.prepare(documents)
         version = request.version
         rendered_response = rendered[version] or self._document_cache.render(documents, version)
         tags = request.tags
-        if tags is not None and (documents.tag in tags or _ANY in tags):
-            self._unchanged[version] += 1
-            return self.common_headers.not_modified[request.ending] + documents.tag + b'"\r\n\r\n'
+        if tags is not None:
+            if documents.tag in tags or _ANY in tags:
+                self._unchanged[version] += 1
+                return self.common_headers.not_modified[request.ending] + documents.tag + b'"\r\n\r\n'
+            leader = self.leader_documents
+            if leader is not None and is_behind(documents, tags):
+                return b""
         if documents.events and not (vm_entry.shown == documents.incarnation and vm_entry.shown_in >> version & 1):
             self._records.note_shown(vm_entry, documents, version)
         self._served[version] += 1
@@ -160,7 +182,7 @@ class MetadataService:
 
     def _show(
         self, request: MetadataRequest, address: str, vm_entry: VmEntry, receiver: ResponseReceiver
-    ) -> bytes | LongPoll:
+    ) -> bytes | LongPoll | None:
         """Return the document, or a long poll that waits for its change."""
         documents = vm_entry.documents
         documents.asked = self._seconds()
@@ -171,13 +193,83 @@ class MetadataService:
             tags = request.tags or ()
             if documents.tag in tags or _ANY in tags:
                 return self.long_polls.enter(documents.terms.name, request, address, receiver)
-        return self._finish(request, vm_entry)
+        return self._finish(request, vm_entry) or self._await_document(request, address, vm_entry, receiver)
 
     def _finish(self, request: MetadataRequest, vm_entry: VmEntry) -> bytes:
-        answer = self._document(request, vm_entry, vm_entry.documents)
+        """Return the response; nothing if the caller has seen a newer document."""
+        return self._complete(request, self._document(request, vm_entry, vm_entry.documents))
+
+    def _complete(self, request: MetadataRequest, answer: bytes) -> bytes:
         if request.wait:
             answer = answer.replace(b"ETag:", _WAITED + b"ETag:", 1)
-        return without_body(answer) if request.is_head else answer
+        return without_body(answer) if request.is_head and answer else answer
+
+    def _await_document(
+        self, request: MetadataRequest, address: str, vm_entry: VmEntry, receiver: ResponseReceiver
+    ) -> bytes | None:
+        """Answer later: when this node holds what the caller has seen, or with the leader's document."""
+        if receiver is NO_RECEIVER:
+            vm_entry.spent_until -= self._rate.step  # it is asked again with a receiver
+        else:
+            self._start(self._newer_document(request, address), request, receiver)
+        return None
+
+    async def _newer_document(self, request: MetadataRequest, address: str) -> bytes:
+        leader = self.leader_documents
+        if leader and leader.is_leading:
+            return await self._certain_document(leader, request, address)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LONGEST_WAIT):
+                while (vm_entry := self._callers.entry_of(address)) and not (
+                    answer := self._finish(request, vm_entry)
+                ):
+                    await self._awaited_changes.wait(vm_entry.documents.terms.name)
+        if vm_entry is None:
+            return self._refuse(self._callers.refusal_of(address), request)
+        return answer or await self._leader_document(request, vm_entry)
+
+    async def _certain_document(self, leader: LeaderDocuments, request: MetadataRequest, address: str) -> bytes:
+        """Answer on the leader: others may have shown what it has appended before it knows that."""
+        if not await leader.confirm():
+            return self._refuse(error_responses.UNAVAILABLE, request, _RETRY)
+        vm_entry = self._callers.entry_of(address)
+        if vm_entry is None:
+            return self._refuse(self._callers.refusal_of(address), request)
+        # A standby without the last entries may hold less than the caller has seen: there is nothing newer.
+        return self._finish(request, vm_entry) or self._finish(msgspec.structs.replace(request, tags=None), vm_entry)
+
+    async def _leader_document(self, request: MetadataRequest, vm_entry: VmEntry) -> bytes:
+        leader, version = self.leader_documents, request.version
+        found = await leader.fetch(vm_entry.vm.name, version) if leader else None
+        if found is None:
+            return self._refuse(error_responses.UNAVAILABLE, request, _RETRY)
+        tags = request.tags or ()
+        if found.tag in tags or _ANY in tags:
+            self._unchanged[version] += 1
+            answer = self.common_headers.not_modified[request.ending] + found.tag + b'"\r\n\r\n'
+        else:
+            self._served[version] += 1
+            answer = self.common_headers.documents[request.ending] + found.tag + found.rendered
+        return self._complete(request, answer)
+
+    def document_for_peer(self, vm: str, version: int) -> LeaderDocument | None:
+        """Return the document of a VM that asked another node; None if the VM may not call."""
+        if (vm_entry := self._document_cache.entry_of_vm(vm)) is None:
+            return None
+        documents = vm_entry.documents
+        documents.asked, documents.asked_by = self._seconds(), vm
+        rendered = documents.rendered or self._document_cache.prepare(documents)
+        if documents.events:
+            self._records.note_shown(vm_entry, documents, version)
+        return LeaderDocument(documents.tag, rendered[version] or self._document_cache.render(documents, version))
+
+    def _note_changed(self, group: str) -> None:
+        self.long_polls.release_group(group)
+        self._awaited_changes.note(group)
+
+    def _note_left(self, group: str) -> None:
+        self._release_moved(group)
+        self._awaited_changes.note(group)
 
     def _release_moved(self, group: str) -> None:
         """Answer long polls of VMs that have left the group."""
@@ -190,7 +282,9 @@ class MetadataService:
         vm_entry = self._callers.entry_of(long_poll.address)
         if vm_entry is None:
             return self._refuse(self._callers.refusal_of(long_poll.address), long_poll.request)
-        return self._finish(long_poll.request, vm_entry)
+        request = long_poll.request
+        # A journal that was loaded again may hold less than before: there is nothing to wait for any more.
+        return self._finish(request, vm_entry) or self._finish(msgspec.structs.replace(request, tags=None), vm_entry)
 
     async def _enrol_first(self, request: MetadataRequest, address: str, vm_entry: VmEntry) -> bytes:
         """Enrol the group, then answer; requests that arrive meanwhile share the same enrolment."""
@@ -206,11 +300,14 @@ class MetadataService:
             # A document would suggest that the group will be warned, which is not so: let the caller repeat the
             # request.
             log.warning("group was not enrolled", extra={"fields": {"group": group, "reason": str(error)}})
-            return self._refuse(error_responses.INTERNAL_ERROR, request)
+            return self._refuse_enrolment(request)
         present_entry = self._callers.entry_of(address)
         if present_entry is None:
             return self._refuse(self._callers.refusal_of(address), request)
-        return self._finish(request, present_entry)
+        return self._finish(request, present_entry) or await self._newer_document(request, address)
+
+    def _refuse_enrolment(self, request: MetadataRequest) -> bytes:
+        return self._refuse(error_responses.INTERNAL_ERROR, request)
 
     def _begin_approval(
         self, request: MetadataRequest, body: bytes, vm_entry: VmEntry, receiver: ResponseReceiver
@@ -221,18 +318,30 @@ class MetadataService:
             return self._refuse(error_responses.bad_request(str(error)), request)
         if not (said.events or said.postponements):
             return self._approved(request)
-        self._start(self._approve_all(request, vm_entry.vm.name, said), request, receiver)
+        vm = vm_entry.vm.name
+        recorded = asyncio.ensure_future(self._approve(vm, said))
+        self._pending.add(recorded)
+        recorded.add_done_callback(partial(self._finish_approval, request, vm, receiver))
         return None
 
-    async def _approve_all(self, request: MetadataRequest, vm: str, said: Approval) -> bytes:
-        try:
-            await self._approve(vm, said)
-        except Refused as error:
+    def _finish_approval(
+        self, request: MetadataRequest, vm: str, receiver: ResponseReceiver, recorded: "asyncio.Future[Any]"
+    ) -> None:
+        self._pending.discard(recorded)
+        if recorded.cancelled() or (error := recorded.exception()) is not None:
+            answer = self._refuse_approval(request, vm, None if recorded.cancelled() else error)
+        else:
+            answer = self._approved(request)
+        receiver.deliver(answer)
+
+    def _refuse_approval(self, request: MetadataRequest, vm: str, error: BaseException | None) -> bytes:
+        if isinstance(error, Refused):
             return self._refuse(error_responses.bad_request(str(error)), request)
-        except ForewarnError as error:
+        if isinstance(error, ForewarnError):
             log.warning("approval was not recorded", extra={"fields": {"vm": vm, "reason": str(error)}})
-            return self._refuse(error_responses.INTERNAL_ERROR, request)
-        return self._approved(request)
+        elif error:
+            log.error("request failed", exc_info=error)
+        return self._refuse(error_responses.INTERNAL_ERROR, request)
 
     def _approved(self, request: MetadataRequest) -> bytes:
         return self.common_headers.answer(200, b"", request.ending)
@@ -243,7 +352,7 @@ class MetadataService:
         """Run the work as a task, and deliver its result."""
 
         def finish(task: asyncio.Task[bytes]) -> None:
-            self._tasks.discard(task)
+            self._pending.discard(task)
             if task.cancelled() or task.exception() is not None:
                 if not task.cancelled():
                     log.error("request failed", exc_info=task.exception())
@@ -252,7 +361,7 @@ class MetadataService:
                 receiver.deliver(task.result())
 
         task = asyncio.ensure_future(work)
-        self._tasks.add(task)
+        self._pending.add(task)
         task.add_done_callback(finish)
 
     def _send(self, content: InstanceContent | ErrorResponse, request: MetadataRequest) -> bytes:

@@ -138,7 +138,7 @@ def _run(command: SystemCommand, *, is_sure: bool = True) -> str:
             text=True,
             check=False,
             timeout=_TIMEOUT,
-            env=_environment(),
+            env={**os.environ, "PATH": _path(), "LC_ALL": "C"},
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unavailable(f"'{' '.join(command.words)}' cannot be run: {error}") from None
@@ -157,10 +157,6 @@ def _try_run(*words: str) -> str:
 
 def _path() -> str:
     return f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
-
-
-def _environment() -> dict[str, str]:
-    return {**os.environ, "PATH": _path(), "LC_ALL": "C"}
 
 
 def _links(shown: list[dict[str, Any]]) -> dict[str, CurrentLink]:

@@ -31,6 +31,8 @@ from forewarn.randomness import new_id
 
 log = logging.getLogger(__name__)
 
+_HEEDED = (ClockStepped, Announced, Postponed, BroughtForward, Waiting)
+"""The facts that set deadlines."""
 _TOGETHER = 256
 """How many events one command wakes."""
 _AGAIN = timedelta(seconds=1)
@@ -60,6 +62,8 @@ class DeadlineScheduler:
         self._set_timer()
 
     def publish(self, commit: Commit) -> None:
+        if not commit.holds(_HEEDED):
+            return
         earliest = self._deadlines[0][0] if self._deadlines else None
         for entry in commit.entries:
             for fact in entry.facts:

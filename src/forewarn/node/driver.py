@@ -8,8 +8,9 @@
 
 After a crash or a change of leader ``outcome_of`` comes first; only on ``ImpactNotBegun`` does ``perform`` follow.
 
-A driver that can see what befalls machines says so by having ``watch``; one that can move a guest to a host that is
-named, by a true ``moves_to_host``.
+A driver that observes machines says so by having ``watch``; one that can move a guest to a host that is
+named, by a true ``moves_to_host``; one that never waits, by a true ``is_immediate``; one that refuses a leader that
+was replaced, by a true ``fences_terms``.
 """
 
 from collections.abc import Callable
@@ -33,19 +34,28 @@ class CandidateHost(msgspec.Struct, frozen=True):
     """The VMs of the event's group that stand there; one of another update or fault domain is a reason against it."""
 
 
-class Impact(msgspec.Struct, frozen=True, rename={"candidates": "berths"}):
-    """What a driver is asked to do."""
+class Impact(msgspec.Struct, frozen=True, omit_defaults=True, rename={"candidates": "berths"}):
+    """What a driver is asked to do.
+
+    Programs and stored records have its fields as JSON: the first five always, which is what the factories are for.
+    """
 
     event: Event
     vms: tuple[Vm, ...]
     """The VMs of the event that are still there and not deallocated."""
     attempted_at: datetime
     """When the latest attempt was recorded."""
-    deletes: bool = False
+    deletes: bool = msgspec.field(default_factory=bool)
     """Whether the machines are to be removed for good, their disks too; else an eviction keeps them."""
-    candidates: tuple[CandidateHost, ...] = ()
+    candidates: tuple[CandidateHost, ...] = msgspec.field(default_factory=lambda: ())
     """The other hosts of the fleet that have not failed and are not cordoned, where the event moves its VMs; only
     those that were named, where any was; empty for every other event."""
+    term: int = 0
+    """The term of the leader that asks; it grows with each change of leader. 0: there is no other node."""
+    attempt: int = 0
+    """The number of the latest attempt for this event; 1 for the first."""
+    attempted_elsewhere: bool = False
+    """Whether another node made the latest attempt, so that records on this one do not tell what came of it."""
 
     @property
     def moves(self) -> bool:
@@ -103,7 +113,7 @@ class ImpactNotBegun(msgspec.Struct, frozen=True):
 
 
 class ImpactUnknown(msgspec.Struct, frozen=True):
-    """Nobody can tell what was done; the event ends Failed and is not repeated."""
+    """It cannot be determined what was done; the event ends Failed and is not repeated."""
 
     reason: str = ""
 
@@ -137,8 +147,37 @@ class Driver(Protocol):
 
 
 def moves_to_host(driver: Driver) -> bool:
-    """Tell whether a driver can move a guest to the one berth it is given; most drivers do not say so."""
+    """Tell whether a driver can move a guest to the one host it is given; most drivers do not say so."""
     return bool(getattr(driver, "moves_to_host", False))
+
+
+def is_immediate(driver: Driver) -> bool:
+    """Tell whether no call of a driver waits for anything, as it says by a true ``is_immediate``.
+
+    Such a driver is called on the event loop, without a thread, and an attempt is recorded together with the start of
+    its event.
+    """
+    return bool(getattr(driver, "is_immediate", False))
+
+
+def fences_terms(driver: Driver) -> bool:
+    """Tell whether a driver refuses a leader that was replaced, as it says by a true ``fences_terms``.
+
+    Such a driver stores the highest term that it was called with, at the machine or on the machine's host: in
+    ``perform`` atomically with the beginning, in ``outcome_of`` before the answer. A call of a lower term begins
+    nothing and returns ``ImpactUnknown``. What was begun is known there too, by the event's id, to whichever node
+    asks. No other driver is called for an event that another leader has attempted.
+    """
+    return bool(getattr(driver, "fences_terms", False))
+
+
+def has_local_records(driver: Driver) -> bool:
+    """Tell whether records on its node's disk, locked against other processes, say what was begun from that node.
+
+    Such a driver is asked for the outcome of an event that its own node attempted in an earlier term, although it
+    does not fence terms. It is not called to perform it.
+    """
+    return bool(getattr(driver, "has_local_records", False))
 
 
 @runtime_checkable
@@ -148,14 +187,56 @@ class SupportsPower(Protocol):
     def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
         """Bring a VM to where it is to be, on or off, and return ``ImpactDone`` once it is there.
 
-        Whoever asks, asks again after ``ImpactUnderway`` and after a crash: a VM that is there already is left alone.
-        A VM that could not be started again is not stopped.
+        It is called again after ``ImpactUnderway``, after a crash and after a change of leader: a VM that is
+        there already is left alone. A VM that could not be started again is not stopped. A driver that fences terms
+        is also given ``term``, and refuses a lower one than it has seen.
         """
 
 
 def can_switch(driver: Driver) -> bool:
     """Tell whether a driver starts and stops VMs; ``switches = False`` says that it does not."""
     return isinstance(driver, SupportsPower) and bool(getattr(driver, "switches", True))
+
+
+class HostCommand(msgspec.Struct, frozen=True):
+    """A command that a driver is asked to run on a host."""
+
+    id: str
+    """It stays the same when it is asked for again after a crash."""
+    host: Host
+    command: str
+    """What an operator wrote; the driver knows how it is run there."""
+    timeout: int
+    """Seconds after which it is to be stopped."""
+    attempted_at: datetime
+    term: int = 0
+    """The term of the leader that asks; 0 where one node has the journal for itself."""
+
+
+class HostCommandEnded(msgspec.Struct, frozen=True):
+    """A command on a host has ended by itself."""
+
+    exit_status: int
+    output: str = ""
+
+
+HostCommandOutcome = HostCommandEnded | ImpactFailed | ImpactUnderway | ImpactNotBegun | ImpactUnknown
+
+
+@runtime_checkable
+class SupportsHostCommands(Protocol):
+    """What a driver has that runs commands on hosts; one that has it and must not use it sets ``runs_commands``."""
+
+    def run_on_host(self, command: HostCommand) -> HostCommandOutcome:
+        """Run a command on a host, once; the same rules as for ``perform``."""
+
+    def outcome_on_host(self, command: HostCommand) -> HostCommandOutcome:
+        """Tell what came of a command, perhaps begun by an earlier process; never begin anything."""
+
+
+def can_run_commands(driver: Driver) -> bool:
+    """Tell whether a driver runs commands on hosts; ``runs_commands = False`` says that it does not."""
+    return isinstance(driver, SupportsHostCommands) and bool(getattr(driver, "runs_commands", True))
 
 
 @runtime_checkable
@@ -171,7 +252,7 @@ class SupportsCapacity(Protocol):
 
 @runtime_checkable
 class SupportsObservation(Protocol):
-    """What a driver has that sees what befalls machines without its doing."""
+    """What a driver has that observes changes of machines that it did not make."""
 
     def watch(self, report: Callable[[Observation], None]) -> None:
         """Begin to report what happens to machines, from threads of its own, until it is closed.

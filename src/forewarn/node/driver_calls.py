@@ -1,7 +1,10 @@
 """Calls into a driver, which may be third-party code: any fault of it becomes an ``ImpactFailed`` outcome.
 
 Each call has a daemon thread of its own, so that one that never returns keeps neither others nor the end of the
-process waiting.
+process waiting. Only a driver that says of itself that it never waits is called on the event loop.
+
+Where several nodes share a journal, a call waits while this node may not act: its lease may have ended. The thread of
+the call looks, at the last moment. A process that leads again waits for the calls that it began before.
 """
 
 import asyncio
@@ -18,6 +21,9 @@ from forewarn.core.model import Host, Vm
 from forewarn.core.placement import Capacity
 from forewarn.node.driver import (
     Driver,
+    HostCommand,
+    HostCommandEnded,
+    HostCommandOutcome,
     Impact,
     ImpactDone,
     ImpactFailed,
@@ -26,6 +32,8 @@ from forewarn.node.driver import (
     ImpactUnderway,
     ImpactUnknown,
     SupportsCapacity,
+    fences_terms,
+    is_immediate,
 )
 from forewarn.threads import THREADS
 from forewarn.wire.azure_names import show_id
@@ -38,6 +46,8 @@ EXPECTED_CALL = 30.0
 _LONGEST_WORDS = 1000
 """Characters kept of what a driver says; they stand in the journal, in the log and in notifications."""
 _MEMBERS = ("perform", "outcome_of", "close")
+_LOOK_AGAIN = 0.1
+"""Seconds after which it is looked again whether a driver may be called."""
 
 
 def check_driver(name: str, driver: object) -> Driver:
@@ -64,13 +74,26 @@ class DriverCalls:
     """Asks a driver, so many calls at a time."""
 
     def __init__(
-        self, driver: Driver, at_once: int, *, expected_call: float = EXPECTED_CALL, longest_call: float = 600.0
+        self,
+        driver: Driver,
+        at_once: int,
+        *,
+        expected_call: float = EXPECTED_CALL,
+        longest_call: float = 600.0,
+        may_call: Callable[[int], bool] = lambda _: True,
     ) -> None:
-        """``longest_call``: seconds after which a call that has not returned ends its event."""
+        """``longest_call``: seconds after which a call that has not returned ends its event.
+
+        ``may_call`` tells whether the driver may be called now, in a term. It is called from any thread.
+        """
         self._driver = driver
         self._expected_call = expected_call
         self._longest_call = longest_call
         self._free = asyncio.Semaphore(at_once)
+        self._is_immediate = is_immediate(driver)
+        self._may_call = may_call
+        self._under_way: dict[str, asyncio.Future[ImpactOutcome | None]] = {}
+        """The calls that have not returned, by what they are about."""
 
     async def perform(self, impact: Impact) -> ImpactOutcome:
         return await self._ask("perform", impact)
@@ -78,20 +101,44 @@ class DriverCalls:
     async def outcome_of(self, impact: Impact) -> ImpactOutcome:
         return await self._ask("outcome_of", impact)
 
-    async def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
+    async def switch(self, vm: Vm, *, on: bool, term: int = 0) -> ImpactOutcome:
         """Have a VM started or stopped, by a driver that does that."""
-        return await self._run("switch", {"vm": vm.name}, lambda member: member(vm, on=on))
+        more = {"term": term} if fences_terms(self._driver) else {}
+        return await self._run("switch", {"vm": vm.name}, term, lambda member: member(vm, on=on, **more))
 
     async def _ask(self, name: str, impact: Impact) -> ImpactOutcome:
-        return await self._run(name, {"event": show_id(impact.event.id)}, lambda member: member(impact))
+        fields = {"event": show_id(impact.event.id)}
+        return await self._run(name, fields, impact.term, lambda member: member(impact))
 
-    async def _run(self, name: str, fields: dict[str, str], call: Callable[[Any], object]) -> ImpactOutcome:
+    async def _run(
+        self, name: str, fields: dict[str, str], term: int, call: Callable[[Any], object]
+    ) -> ImpactOutcome:
+        (about,) = fields.values()
+        if earlier := self._under_way.get(about):
+            await asyncio.wait([earlier], timeout=self._longest_call)
+        while True:
+            outcome = await self._try(about, lambda: self._call(name, fields, term, call), name)
+            if outcome is not None:
+                return outcome
+            await asyncio.sleep(_LOOK_AGAIN)
+
+    def _call(
+        self, name: str, fields: dict[str, str], term: int, call: Callable[[Any], object]
+    ) -> ImpactOutcome | None:
+        """Call the driver; return None where it may not be called."""
+        return _call(self._driver, name, fields, call) if self._may_call(term) else None
+
+    async def _try(self, about: str, call: Callable[[], ImpactOutcome | None], name: str) -> ImpactOutcome | None:
+        if self._is_immediate:
+            return call()
         place = f"{class_path_of(self._driver)}.{name}"
         async with self._free:
             try:
-                answered = _in_thread(lambda: _call(self._driver, name, fields, call))
+                answered = _in_thread(call)
             except RuntimeError as error:
                 return ImpactUnknown(f"{place} cannot be called: {error}; see how many threads the service may have")
+            self._under_way[about] = answered
+            answered.add_done_callback(lambda _: self._note_return(about, answered))
             done, _ = await asyncio.wait([answered], timeout=min(self._expected_call, self._longest_call))
         if not done:
             # Its place is free for others meanwhile.
@@ -100,6 +147,10 @@ class DriverCalls:
             answered.cancel()
             return ImpactFailed(f"{place} did not return within {self._longest_call:.0f} s")
         return answered.result()
+
+    def _note_return(self, about: str, answered: "asyncio.Future[ImpactOutcome | None]") -> None:
+        if self._under_way.get(about) is answered:
+            del self._under_way[about]
 
 
 async def close_driver(driver: Driver, *, longest: float = 30.0) -> None:
@@ -120,6 +171,42 @@ async def close_driver(driver: Driver, *, longest: float = 30.0) -> None:
     done, _ = await asyncio.wait([closed], timeout=longest)
     if not done:
         log.error("the driver was not closed in time", extra={"fields": fields})
+
+
+async def call_on_host(
+    driver: Driver, name: str, command: HostCommand, may_call: Callable[[], bool], *, longest: float = 600.0
+) -> HostCommandOutcome:
+    """Ask a driver to run a command on a host, or what came of one; any fault of it is a failure.
+
+    ``may_call`` tells whether the driver may be called now; where not, it is worth asking again.
+    """
+    place = f"{class_path_of(driver)}.{name}"
+
+    def call() -> HostCommandOutcome:
+        if not may_call():
+            return ImpactUnderway(command.attempted_at)
+        try:
+            answer = getattr(driver, name)(command)
+            if isinstance(answer, HostCommandEnded):
+                return HostCommandEnded(int(answer.exit_status), _in_a_line(str(answer.output)))
+            outcome = _legible(check_outcome(place, answer))
+            return (
+                ImpactFailed(f"{place} returned an outcome without status")
+                if isinstance(outcome, ImpactDone)
+                else outcome
+            )
+        except BaseException as error:
+            log.exception("the driver failed", extra={"fields": {"host": command.host.name, "call": place}})
+            return ImpactFailed(describe_error(place, driver, error))
+
+    if is_immediate(driver):
+        return call()
+    answered = _in_thread(call)
+    done, _ = await asyncio.wait([answered], timeout=longest)
+    if not done:
+        answered.cancel()
+        return ImpactUnknown(f"{place} did not return within {longest:.0f} s")
+    return answered.result()
 
 
 async def ask_capacity(driver: SupportsCapacity, vms: tuple[Vm, ...], hosts: tuple[Host, ...]) -> Capacity:
@@ -162,7 +249,7 @@ def describe_error(place: str, driver: object, error: BaseException) -> str:
     """Say what a call raised, and where: in the driver's own package, if it was raised there or on its behalf."""
     try:
         words = _in_a_line(str(error).encode(errors="backslashreplace").decode())  # fit for the journal
-    except Exception:  # noqa: BLE001 - it is somebody else's code, too
+    except Exception:  # noqa: BLE001 - third-party code, too
         words = ""
     frames = [(str(frame.f_globals.get("__name__")), line) for frame, line in walk_tb(error.__traceback__)]
     package = type(driver).__module__.partition(".")[0]
@@ -205,7 +292,8 @@ def _legible(answer: ImpactOutcome) -> ImpactOutcome:
 
 def _in_a_line(words: str) -> str:
     """Return a driver's words such that they end no line, do not speak to the terminal and do not go on for ever."""
-    return "".join(each if each.isprintable() else " " for each in " ".join(words[:_LONGEST_WORDS].split()))
+    line = " ".join(words[:_LONGEST_WORDS].split())
+    return line if line.isprintable() else "".join(each if each.isprintable() else " " for each in line)
 
 
 def class_path_of(driver: object) -> str:

@@ -1,9 +1,10 @@
-"""Who is told of what has been committed, and when. A listener that fails is loaded again, and harms nobody else."""
+"""Commit feed: passes commits to listeners. A listener that fails is loaded again; the others are not affected."""
 
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import msgspec
@@ -17,13 +18,21 @@ _FAULTS = (Exception, asyncio.CancelledError)
 """What a listener may raise by mistake; the second comes from a future that was canceled."""
 
 
-class Commit(msgspec.Struct, frozen=True):
+class Commit(msgspec.Struct, frozen=True, dict=True):
     """Entries that have become durable together, and the fleet exactly as they left it."""
 
     entries: tuple[Entry, ...]
     fleet: Fleet
     prepared: Mapping[int, object] = {}
     """What listeners made of a large change beforehand, by their identity."""
+
+    def holds(self, kinds: Iterable[type]) -> bool:
+        """Tell whether any of its facts is of one of these types."""
+        return not self._kinds.isdisjoint(kinds)
+
+    @cached_property
+    def _kinds(self) -> frozenset[type]:
+        return frozenset([type(fact) for entry in self.entries for fact in entry.facts])
 
 
 @runtime_checkable
@@ -105,7 +114,7 @@ class Feed:
                 continue
             try:
                 listener.publish(commit)
-            except _FAULTS as error:  # whoever waits for this commit is answered all the same
+            except _FAULTS as error:  # callers that wait for this commit are answered all the same
                 self._count(listener, error)
                 self._reload(listener, commit.fleet)
 

@@ -3,23 +3,10 @@
 import logging
 from collections.abc import Iterator
 from itertools import islice
-from typing import assert_never
+from typing import get_args
 
 from forewarn.core import quiet_hours
-from forewarn.core.facts import (
-    AccessFact,
-    AnyFact,
-    ClockStepped,
-    DeclarationFact,
-    EnrolmentFact,
-    EventFact,
-    Fetched,
-    FleetChanged,
-    GroupSet,
-    ObservationRecorded,
-    RecordChanged,
-    RecordSetChanged,
-)
+from forewarn.core.facts import DeclarationFact, FleetChanged, GroupSet, RecordSetChanged
 from forewarn.core.fleet import Fleet
 from forewarn.node.feed import Commit
 from forewarn.wire.facts import describe_held
@@ -29,6 +16,8 @@ log = logging.getLogger(__name__)
 HELD_TOPIC = "held changes"
 QUIET_TOPIC = "quiet hours"
 _NAMED = 5
+_HOLDING = get_args(RecordSetChanged | DeclarationFact)
+"""The facts after which other changes may be held."""
 
 
 class HeldChangeWarnings:
@@ -44,21 +33,8 @@ class HeldChangeWarnings:
             self._warnings.pop(HELD_TOPIC, None)
 
     def publish(self, commit: Commit) -> None:
-        if any(_changes_held(fact) for entry in commit.entries for fact in entry.facts):
+        if commit.holds(_HOLDING):
             self.load(commit.fleet)
-
-
-def _changes_held(fact: AnyFact) -> bool:
-    """Tell whether other changes may be held after the fact."""
-    match fact:
-        case _ if isinstance(fact, (RecordSetChanged, DeclarationFact)):
-            return True
-        case _ if isinstance(fact, (EventFact, Fetched, RecordChanged, EnrolmentFact)):
-            return False
-        case _ if isinstance(fact, (AccessFact, ObservationRecorded, ClockStepped)):
-            return False
-        case _:
-            assert_never(fact)
 
 
 def _warnings(fleet: Fleet) -> Iterator[str]:
@@ -105,7 +81,5 @@ class QuietWarnings:
 
     def publish(self, commit: Commit) -> None:
         # New quiet hours are refused where they cannot be read, so that only recorded ones are to be looked at.
-        if QUIET_TOPIC in self._warnings and any(
-            isinstance(fact, (GroupSet, FleetChanged)) for entry in commit.entries for fact in entry.facts
-        ):
+        if QUIET_TOPIC in self._warnings and commit.holds((GroupSet, FleetChanged)):
             self.load(commit.fleet)

@@ -1,4 +1,4 @@
-"""How long things took: counted by size, so that a million of them weigh as much as one."""
+"""Histogram of durations, of constant size."""
 
 from bisect import bisect_left
 from collections.abc import Iterator

@@ -4,13 +4,14 @@
                   │                                                                            all at once
                   └──▶ meanwhile the writer commits what concerns none of it
 
-Everything here reads the committed fleet and writes what nobody else holds, so that no reader sees a part of it.
+Everything here reads the committed fleet and writes only objects of its own, so that no reader sees a part of it.
 """
 
 import asyncio
 import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from threading import Lock
@@ -19,7 +20,9 @@ from typing import TypeGuard, assert_never
 import msgspec
 
 from forewarn.core.commands import ApplyDeclaration, ChangeFleet, Command
+from forewarn.core.declared_keys import DeclaredRecord, RecordKind
 from forewarn.core.draft import DraftFleet
+from forewarn.core.event_types import moves_vms
 from forewarn.core.facts import (
     AccessFact,
     AnyFact,
@@ -29,9 +32,13 @@ from forewarn.core.facts import (
     Fetched,
     FleetFact,
     ObservationRecorded,
+    RolloutFact,
+    RolloutWaveStarted,
+    Selected,
 )
 from forewarn.core.fleet import Fleet
-from forewarn.core.subjects import groups_of
+from forewarn.core.model import EventStatus, Vm
+from forewarn.core.subjects import event_of, groups_of
 from forewarn.journal.port import Journal, SupportsPreparing
 from forewarn.node.replica import Replica
 
@@ -53,7 +60,9 @@ FleetCommand = ChangeFleet | ApplyDeclaration
 
 def is_large(command: Command, sizes: LargeChangeSizes) -> TypeGuard[FleetCommand]:
     """Tell whether deciding the command in one piece would keep requests waiting."""
-    return isinstance(command, (ChangeFleet, ApplyDeclaration)) and _size(command) >= sizes.decided_aside
+    if type(command) is ChangeFleet or type(command) is ApplyDeclaration:
+        return _size(command) >= sizes.decided_aside
+    return False
 
 
 def _size(command: FleetCommand) -> int:
@@ -106,7 +115,7 @@ class LargeChange:
     def decide(self, enact: Callable[[DraftFleet, Command], tuple[AnyFact, ...]]) -> None:
         """Decide it and prepare its commit. Called in a thread; raises what the command is refused for."""
         is_prepared = _size(self.command) >= self._least_prepared
-        with _collection_paused() if is_prepared else nullcontext():
+        with collection_paused() if is_prepared else nullcontext():
             self.facts = enact(self.draft, self.command)
             if self.facts and isinstance(self._journal, SupportsPreparing):
                 self._journal.prepare(self.facts)
@@ -122,51 +131,110 @@ class LargeChange:
         groups = _groups_touched(facts, fleet)
         if scope is None or groups is None or any(scope.concerns(name, self._fleet) for name in groups):
             return False
+        waves = (fact.hosts for fact in facts if isinstance(fact, RolloutWaveStarted))
+        if scope.hosts and any(not scope.hosts.isdisjoint(hosts) for hosts in waves):
+            return False
+        events = (event_of(fact) for fact in facts if isinstance(fact, EventFact)) if scope.hosts else ()
+        if any(scope.hosts_used(id_, self._fleet) != scope.hosts_used(id_, fleet) for id_ in events):
+            return False
         self.draft.overtaken |= groups
         return True
 
     def discard(self) -> None:
         """Free what is not needed after the commit, record by record. Called in a thread, as the last thing."""
-        parts = self.draft.dissolve()
-        for prepared in self.prepared.values():
-            parts.extend(msgspec.structs.astuple(prepared) if isinstance(prepared, msgspec.Struct) else ())
-        self.prepared.clear()
-        for record in (self.command, *self.facts):
-            values = (getattr(record, name) for name in record.__struct_fields__)
-            parts.extend(list(value) for value in values if isinstance(value, tuple))
-        self.facts = ()
-        while parts:
-            _free(parts)
+        free(self._dissolve())
+
+    def _dissolve(self) -> list[object]:
+        """Return the parts of a change that was committed, to be freed from the last to the first."""
+        parts: list[object] = [*vars(self._scope).values()] if self._scope else []
+        parts += dissolve((self.command, *self.facts), self.prepared, self.draft)
+        vars(self).clear()
+        return parts
+
+
+def dissolve(records: Iterable[msgspec.Struct], prepared: dict[int, object], draft: DraftFleet) -> list[object]:
+    """Return the parts of a commit, of what listeners prepared for it and of its draft, for ``free``."""
+    # The records come first, in lists, which can be emptied: others may still hold the tuples.
+    parts: list[object] = []
+    for record in records:
+        values = (getattr(record, name) for name in record.__struct_fields__)
+        parts.extend(list(value) for value in values if isinstance(value, tuple))
+    for each in prepared.values():
+        parts += msgspec.structs.astuple(each) if isinstance(each, msgspec.Struct) else ()
+    prepared.clear()
+    parts += draft.dissolve()
+    return parts
+
+
+def free(parts: list[object]) -> None:
+    """Free the parts from the last to the first, each in steps, so that other threads go on."""
+    while parts:
+        _free(parts)
 
 
 class _Scope:
-    """The groups and VMs that a change names."""
+    """The groups and VMs that a change may touch, and the hosts that it may remove."""
 
-    def __init__(self, groups: set[str], vms: set[str]) -> None:
-        self._groups = groups
-        self._vms = vms
+    def __init__(self) -> None:
+        self.groups: set[str] = set()
+        self.vms: set[str] = set()
+        self.hosts: set[str] = set()
+
+    def add(self, kind: RecordKind, name: str, record: DeclaredRecord | None) -> None:
+        """Add a record that may be changed to this one, or removed."""
+        match kind:
+            case RecordKind.HOST:
+                self.hosts.add(name)
+            case RecordKind.GROUP:
+                self.groups.add(name)
+            case RecordKind.VM:
+                self.vms.add(name)
+                if isinstance(record, Vm):
+                    self.groups.add(record.group)
 
     def concerns(self, group: str, fleet: Fleet) -> bool:
         found = fleet.groups.get(group)
-        return found is None or group in self._groups or not self._vms.isdisjoint(found.vms)
+        return found is None or group in self.groups or not self.vms.isdisjoint(found.vms)
+
+    def hosts_used(self, event: str, fleet: Fleet) -> AbstractSet[str]:
+        """Return the hosts that cannot be removed because of an event: those to which it moves VMs, or may do so."""
+        found = fleet.events.get(event)
+        if found is None:
+            return frozenset()
+        if found.targets:
+            return self.hosts & found.targets
+        # The attempt is recorded with the start; the driver then has every host to choose from.
+        is_begun = found.attempts > 0 or found.status is EventStatus.STARTED
+        return self.hosts if is_begun and moves_vms(found) else frozenset()
 
 
 def _scope_of(command: FleetCommand, fleet: Fleet) -> _Scope | None:
-    """Return what the decision goes by; None where that is more than what the command names.
+    """Return what the decision goes by; None where that is the whole fleet.
 
     Of what other commands may change meanwhile it reads only the events, incarnations and enrolment of the groups
-    of the VMs and of the groups it names. Held changes that are tried again, hosts that are to leave (an event may
-    move a VM there) and the comparison with the whole fleet read more.
+    of the VMs and of the groups that may change, and the targets of events if hosts may leave. Records that the
+    command does not name may change too: those whose held change is tried again, and those that an exact
+    declaration makes what it says.
     """
-    is_exact = isinstance(command, ApplyDeclaration) and (command.exact or command.yes)
-    if is_exact or command.removed_hosts or fleet.last_applied.waiting:
+    scope, last = _Scope(), fleet.last_applied
+    is_exact = isinstance(command, ApplyDeclaration) and command.exact
+    if is_exact and not last.covers_fleet:
         return None
-    groups = {terms.name for terms in command.groups}
-    groups.update(command.removed_groups)
-    groups.update(vm.group for vm in command.vms)
-    vms = {vm.name for vm in command.vms}
-    vms.update(command.removed_vms)
-    return _Scope(groups, vms)
+    scope.groups.update(terms.name for terms in command.groups)
+    scope.groups.update(command.removed_groups)
+    scope.groups.update(vm.group for vm in command.vms)
+    scope.vms.update(vm.name for vm in command.vms)
+    scope.vms.update(command.removed_vms)
+    scope.hosts.update(command.removed_hosts)
+    held = [*last.waiting]
+    if isinstance(command, ApplyDeclaration) and (command.yes or is_exact):
+        held += last.guarded
+    for kind, name in held:
+        scope.add(kind, name, fleet.declared(kind, name))
+    for kind, differing in last.differing.items() if is_exact else ():
+        for name, record in differing.items():
+            scope.add(kind, name, record)
+    return scope
 
 
 def _groups_touched(facts: Iterable[AnyFact], fleet: Fleet) -> set[str] | None:
@@ -181,7 +249,7 @@ def _groups_touched(facts: Iterable[AnyFact], fleet: Fleet) -> set[str] | None:
                 if not named:
                     return None
                 groups |= named
-            case _ if isinstance(fact, AccessFact):
+            case _ if isinstance(fact, (AccessFact, RolloutFact, Selected)):
                 pass
             case _ if isinstance(fact, (FleetFact, ObservationRecorded, ClockStepped)):
                 return None
@@ -191,20 +259,20 @@ def _groups_touched(facts: Iterable[AnyFact], fleet: Fleet) -> set[str] | None:
 
 
 def _free(parts: list[object]) -> None:
-    """Free the last of the parts; a dictionary or list that nothing else refers to, in steps."""
+    """Free the last of the parts; a dictionary, list or set that nothing else refers to, in steps."""
     part = parts.pop()
     if sys.getrefcount(part) > _UNSHARED:
         return
     if isinstance(part, dict):
-        for key in list(dict.keys(part)):
-            dict.pop(part, key)
-    elif isinstance(part, list):
+        while dict.__len__(part):
+            dict.popitem(part)
+    elif isinstance(part, (list, set)):
         while part:
             part.pop()
 
 
 @contextmanager
-def _collection_paused() -> Iterator[None]:
+def collection_paused() -> Iterator[None]:
     """Let the garbage collector pass over a million new records, none of which is garbage."""
     if not gc.isenabled() or not _collecting.acquire(blocking=False):
         yield

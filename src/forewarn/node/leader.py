@@ -1,17 +1,25 @@
 """The leader: everything that only one process of a service may do."""
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Protocol
 
 from forewarn.core.fleet import Fleet
 from forewarn.node.deadlines import DeadlineScheduler
-from forewarn.node.driver import Driver
+from forewarn.node.driver import Driver, is_immediate
+from forewarn.node.driver_calls import DriverCalls
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
 from forewarn.node.observer import Observer
 from forewarn.node.performer import Performer
 from forewarn.node.power import PowerController
+from forewarn.node.rollout_checks import RolloutChecker
+from forewarn.node.rollout_executor import RolloutExecutor
 from forewarn.node.snapshots import SnapshotScheduler
+
+_PERFORMING_AT_ONCE = 32
+_SWITCHING_AT_ONCE = 16
 
 
 class LeaderPart(Protocol):
@@ -28,7 +36,10 @@ class LeaderPart(Protocol):
         """Take in what became durable since."""
 
     async def stop(self) -> None:
-        """End what is under way; the next leader derives from the fleet what is left to do."""
+        """End what is under way; the next leader derives from the fleet what is left to do.
+
+        A part that is handed in may be loaded again afterwards, when its process leads again.
+        """
 
 
 class Leader:
@@ -36,13 +47,21 @@ class Leader:
 
     - Before ``lead`` and after ``resign`` no driver is called and no command is submitted by a part.
     - Each ``lead`` makes its own parts anew and loads every part from the replica, so that they begin with exactly
-      what is committed. A part that is handed in stops for good when its leader resigns.
+      what is committed. A process may lead several times.
     - On one machine the process leads from its start until its stop.
     """
 
     def __init__(self, node: Node, driver: Driver) -> None:
+        self.may_act: Callable[[], bool] = lambda: True
+        """Tells whether the driver may be called now; it is called from any thread."""
         self._node = node
         self._driver = driver
+        # These outlast a resignation: what was begun before it may still be under way.
+        self._performing = DriverCalls(driver, _PERFORMING_AT_ONCE, may_call=self._may_call)
+        self._switching = DriverCalls(driver, _SWITCHING_AT_ONCE, may_call=self._may_call)
+        self._observer = Observer(node, driver)
+        self.rollout_checker = RolloutChecker()
+        """Runs the gates of rollouts."""
         self._added: list[LeaderPart] = []
         self._parts: tuple[LeaderPart | Observer, ...] = ()
         self._started = AsyncExitStack()
@@ -59,14 +78,16 @@ class Leader:
     async def lead(self) -> None:
         """Start every part; on failure none is left running."""
         node, driver = self._node, self._driver
+        node.writer.attempts_by = (node.term, node.name) if is_immediate(driver) else None
         following: tuple[LeaderPart, ...] = (
             SnapshotScheduler(node),
-            Performer(node, driver),
-            PowerController(node, driver),
+            Performer(node, driver, self._performing),
+            PowerController(node, driver, self._switching),
             DeadlineScheduler(node),
+            RolloutExecutor(node, driver, self.rollout_checker, partial(self._may_call, node.term)),
             *self._added,
         )
-        observer = Observer(node, driver)
+        observer = self._observer
         async with AsyncExitStack() as started:
             for part in following:
                 started.push_async_callback(part.stop)
@@ -79,5 +100,10 @@ class Leader:
 
     async def resign(self) -> None:
         """Stop every part, the last one started first. Repeating it does nothing."""
+        self._node.writer.attempts_by = None
         await self._started.aclose()
         self._parts = ()
+
+    def _may_call(self, term: int) -> bool:
+        """Tell whether the driver may be called; a call that was begun in an earlier term is not made any more."""
+        return self.may_act() and term == self._node.term

@@ -1,4 +1,4 @@
-"""Has recorded what a driver sees happen to machines without anybody's asking."""
+"""Records observations of drivers."""
 
 import asyncio
 import logging
@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 import msgspec
 from msgspec.structs import replace
 
+from forewarn.clocks import sleep
 from forewarn.core.commands import RecordObservation
 from forewarn.core.errors import ForewarnError, Unavailable
 from forewarn.core.model import NODE, Observation, ObservationKind, Vm
@@ -19,16 +20,15 @@ from forewarn.threads import THREADS
 log = logging.getLogger(__name__)
 
 LIMIT = 10
-"""Sightings of one VM that are recorded within a while."""
+"""Observations of one VM that are recorded within ``WINDOW``."""
 WINDOW = timedelta(minutes=1)
 _REMEMBERED = 10_000
 _MOST = 10_000
-"""Sightings that may wait to be recorded; a whole site that fails at once is as large as that."""
-"""Characters of a driver's words that go into the journal."""
+"""Observations that may wait to be recorded: as many as when all machines of a large fleet fail at once."""
 
 
 class Observer:
-    """Turns each sighting into a command, in the order in which they came."""
+    """Turns each observation into a command, in order."""
 
     def __init__(self, node: Node, driver: Driver, *, expected_call: float = 1.0) -> None:
         """``expected_call``: seconds that a start waits for a driver to begin to watch."""
@@ -36,18 +36,20 @@ class Observer:
         self._node = node
         self._driver = driver
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_watching = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._throttle = ObservationThrottle()
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether no sighting waits to be recorded."""
+        """Tell whether no observation waits to be recorded."""
         return not self._tasks
 
     async def start(self) -> None:
-        """Begin to listen, where the driver has something to tell."""
+        """Begin to listen, where the driver has something to tell; it is asked to watch only once."""
         self._loop = loop = asyncio.get_running_loop()
-        if isinstance(self._driver, SupportsObservation):
+        if isinstance(self._driver, SupportsObservation) and not self._is_watching:
+            self._is_watching = True
             # A driver that watches within the call never returns from it, so it has a thread.
             watching = loop.run_in_executor(THREADS, self._watch, self._driver)
             await asyncio.wait([watching], timeout=self._expected_call)
@@ -55,12 +57,12 @@ class Observer:
     def _watch(self, driver: SupportsObservation) -> None:
         try:
             driver.watch(self._hear)
-        except BaseException:  # it is somebody else's code; its events are carried out all the same
+        except BaseException:  # third-party code; its events are carried out all the same
             log.exception("the driver cannot watch its machines")
             self._node.warnings["driver"] = "the driver cannot watch its machines; the log says why"
 
     async def stop(self) -> None:
-        """Hear nothing more."""
+        """Hear nothing more until it is started again."""
         self._loop = None
         tasks = list(self._tasks)
         for task in tasks:
@@ -68,7 +70,7 @@ class Observer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _hear(self, observation: Observation) -> None:
-        """Pass a sighting on from a driver's thread to the event loop."""
+        """Pass an observation on from a driver's thread to the event loop."""
         if (loop := self._loop) is not None and not loop.is_closed():
             loop.call_soon_threadsafe(self._take, observation)
 
@@ -77,7 +79,7 @@ class Observer:
             seen = msgspec.convert(msgspec.structs.asdict(seen), Observation)
             msgspec.json.encode(seen)  # the journal holds no text that is not Unicode
         except (msgspec.ValidationError, TypeError, UnicodeEncodeError) as error:
-            log.error("the driver reported no sighting", extra={"fields": {"reason": str(error)}})  # noqa: TRY400
+            log.error("the driver reported an invalid observation", extra={"fields": {"reason": str(error)}})  # noqa: TRY400
             return
         vm = self._named(seen)
         if vm is None or (seen.what is ObservationKind.MOVED and vm.standing_on == seen.host):
@@ -86,9 +88,7 @@ class Observer:
         if observation is None:
             return
         if len(self._tasks) >= _MOST:
-            log.warning(
-                "a sighting is not recorded: too much happens at once", extra={"fields": _fields(observation)}
-            )
+            log.warning("an observation is not recorded: too many wait", extra={"fields": _fields(observation)})
             return
         # A task each: one that waits for the journal must not let the driver's word on an impact overtake the rest.
         task = asyncio.create_task(self._record(observation))
@@ -96,7 +96,7 @@ class Observer:
         task.add_done_callback(self._tasks.discard)
 
     def _named(self, seen: Observation) -> Vm | None:
-        """Return the VM that a sighting is of: by its UUID, where it has one; else by its name."""
+        """Return the observed VM: by its UUID, where it has one; else by its name."""
         vms = self._node.replica.fleet.vms
         vm = vms.get(seen.vm)
         if not seen.vm_id or (vm and vm.instance.vm_id.lower() in ("", seen.vm_id)):
@@ -111,22 +111,14 @@ class Observer:
                 if not is_again or await self._node.writer.recorded(command.id) is None:
                     await self._node.submit(command)
             except Unavailable as error:
-                log.warning("a sighting waits to be recorded", extra={"fields": _fields(observation, error)})
-                await self._pause()
-                is_again = True  # it may have been recorded although nobody could tell
+                log.warning("an observation waits to be recorded", extra={"fields": _fields(observation, error)})
+                await sleep(self._node.clock, self._node.writer.retry_after)
+                is_again = True  # it may have been recorded although the append failed
             except ForewarnError as error:
-                log.warning("a sighting cannot be recorded", extra={"fields": _fields(observation, error)})
+                log.warning("an observation cannot be recorded", extra={"fields": _fields(observation, error)})
                 return
             else:
                 return
-
-    async def _pause(self) -> None:
-        woken = asyncio.Event()
-        timer = self._node.clock.call_later(self._node.writer.retry_after, woken.set)
-        try:
-            await woken.wait()
-        finally:
-            timer.cancel()
 
 
 def _fields(observation: Observation, error: ForewarnError | None = None) -> dict[str, str]:
@@ -146,7 +138,7 @@ class ObservationThrottle:
         self._recent: dict[str, _RecentObservations] = {}
 
     def admit(self, observation: Observation) -> Observation | None:
-        """Return what is to be recorded; None for what happens too often. A crash calls for a deed, and always is."""
+        """Return what is to be recorded; None for what happens too often. A crash is always recorded."""
         if observation.what is ObservationKind.CRASHED:
             return observation
         recent = self._recent.get(observation.vm)

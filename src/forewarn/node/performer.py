@@ -2,16 +2,19 @@
 
 After a crash the fleet tells what was begun and not reported; the driver is asked what came of it before anything
 is done again. Nothing is knowingly done twice.
+
+Another leader may have made an attempt, and may be about to call its driver still. For such an event the driver is
+called only if it fences terms.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import assert_never
 
-from forewarn.clocks import Timer
 from forewarn.core.commands import ImpactResult, RecordAttempt, ReportImpact
 from forewarn.core.errors import ForewarnError, Unavailable
 from forewarn.core.event_types import moves_vms
@@ -45,8 +48,11 @@ from forewarn.node.driver import (
     ImpactUnderway,
     ImpactUnknown,
     SupportsLocation,
+    fences_terms,
+    has_local_records,
 )
 from forewarn.node.driver_calls import DriverCalls
+from forewarn.node.event_timers import EventTimers
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
 from forewarn.randomness import new_id
@@ -54,6 +60,8 @@ from forewarn.wire.azure_names import show_id
 
 log = logging.getLogger(__name__)
 
+_HEEDED = (Started, StartedAtOnce, ClockStepped, FleetChanged, FleetDeclared)
+"""The facts that begin something; an attempt means something with its start only."""
 _PAUSE = timedelta(seconds=1)
 _LONGEST_PAUSE = timedelta(hours=1)
 """After so long a driver is asked again, even if it named a later time, perhaps by mistake."""
@@ -61,22 +69,34 @@ _NOT_REPEATED = "unknown outcome, not repeated"
 
 
 class Performer:
-    """Calls the driver for every Started event, each in a task of its own, the driver's calls in threads."""
+    """Calls the driver for every Started event, each in a task of its own, the driver's calls in threads.
+
+    An event that waits for nothing but the time that the driver named has no task meanwhile.
+    """
 
     def __init__(self, node: Node, driver: Driver, calls: DriverCalls | None = None) -> None:
         self._node = node
+        self._term = node.term
+        self._fences_terms = fences_terms(driver)
+        self._has_local_records = has_local_records(driver)
         self._driver = calls or DriverCalls(driver, 32)
         self._locating = driver if isinstance(driver, SupportsLocation) else None
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._asleep: set[Callable[[], None]] = set()
-        """What wakes those of them that wait for nothing but the clock."""
+        self._attempted: set[str] = set()
+        """The events that were recorded as started and attempted at once: the driver was not called yet."""
+        self._pauses: set[Callable[[], None]] = set()
+        """What ends the pauses of tasks that wait until the journal can be written."""
+        self._underway = EventTimers(node.clock, self._ask_again)
+        """The events that the driver is asked about later."""
+        self._hurried: dict[str, int] = {}
+        """How often in a row the driver named a time for them that had passed."""
         self._attempted_at: dict[str, datetime] = {}
         """When events were attempted, where a clock that was ahead recorded another time."""
 
     @property
     def is_idle(self) -> bool:
         """Tell whether no driver is at work, and no outcome waits to be recorded."""
-        return len(self._tasks) == len(self._asleep)
+        return len(self._tasks) == len(self._pauses)
 
     def load(self, fleet: Fleet) -> None:
         if self._locating:
@@ -86,18 +106,29 @@ class Performer:
                 self._take(event.id)
 
     def publish(self, commit: Commit) -> None:
+        if not commit.holds(_HEEDED):
+            return
+        started: set[str] = set()
         for entry in commit.entries:
             for fact in entry.facts:
+                if type(fact) is Approved:
+                    continue
+                if type(fact) is Attempted:
+                    if fact.event in started and self._is_own(fact.term, fact.node):
+                        self._attempted.add(fact.event)
+                    continue
                 match fact:
                     case Started(event=id_) | StartedAtOnce(event=Event(id=id_)):
                         self._take(id_)
+                        started.add(id_)
                     case ClockStepped():
-                        for wake in tuple(self._asleep):
-                            wake()  # the time at which it was to ask the driver means nothing any more
+                        self._underway.ring_all()  # the times that the driver named mean nothing any more
+                        for end_pause in tuple(self._pauses):
+                            end_pause()
                     case FleetChanged() | FleetDeclared():
                         if self._locating:
                             self._locating.know_hosts(tuple(self._node.replica.fleet.hosts))
-                    case Announced() | Approved() | Waiting() | Postponed() | BroughtForward() | Attempted():
+                    case Announced() | Waiting() | Postponed() | BroughtForward():
                         pass
                     case _ if isinstance(fact, (EventEnded, Fetched, NonEventFact)):
                         pass
@@ -106,44 +137,68 @@ class Performer:
 
     async def stop(self) -> None:
         """Let go of everything; the next start asks the driver what came of it."""
+        self._underway.clear()
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _take(self, event: str) -> None:
-        if event not in self._tasks:
-            task = asyncio.create_task(self._carry_out(event))
-            self._tasks[event] = task
-            task.add_done_callback(lambda _: self._drop(event))
+        if event not in self._tasks and event not in self._underway:
+            self._begin(event, self._carry_out(event))
 
-    def _drop(self, event: str) -> None:
-        self._tasks.pop(event, None)
-        self._attempted_at.pop(event, None)
-        self._node.progress.pop(event, None)
+    def _ask_again(self, event: str) -> None:
+        self._begin(event, self._follow(event))
+
+    def _begin(self, event: str, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks[event] = task
+        task.add_done_callback(partial(self._drop, event))
+
+    def _drop(self, event: str, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(event) is not task:
+            return  # the driver is asked again already
+        del self._tasks[event]
+        self._attempted.discard(event)
+        if event not in self._underway:
+            self._attempted_at.pop(event, None)
+            self._hurried.pop(event, None)
+            self._node.progress.pop(event, None)
 
     async def _carry_out(self, id_: str) -> None:
         begun = self._event(id_)
-        outcome: ImpactOutcome = ImpactNotBegun()
-        in_a_row = 0
-        if begun and begun.attempts:
-            outcome = await self._ask(self._driver.outcome_of, id_)
+        is_attempted = id_ in self._attempted
+        if begun and begun.attempts and not is_attempted:
+            await self._proceed(id_, await self._outcome_of_attempt(begun))
+        else:
+            await self._proceed(id_, ImpactNotBegun(), is_attempted=is_attempted)
+
+    async def _follow(self, id_: str) -> None:
+        if event := self._event(id_):
+            await self._proceed(id_, await self._outcome_of_attempt(event))
+
+    async def _proceed(self, id_: str, outcome: ImpactOutcome, *, is_attempted: bool = False) -> None:
+        """Do what follows from an outcome, until the event has ended or is under way."""
         while event := self._event(id_):
             match outcome:
                 case ImpactNotBegun():
-                    if not await self._attempt(event):
+                    if not is_attempted and not await self._attempt(event):
                         return
+                    is_attempted = False
                     outcome = await self._ask(self._driver.perform, id_)
                     if isinstance(outcome, ImpactNotBegun):
                         outcome = ImpactFailed("the driver did not begin")
                 case ImpactUnderway(check_at=check_at, progress=progress):
                     self._node.progress[id_] = progress
-                    in_a_row = in_a_row + 1 if check_at <= self._node.clock.now() else 0
-                    if in_a_row > 1:  # a driver that is always in a hurry must not keep everybody busy
-                        await self._sleep(lambda wake: self._node.clock.call_later(_PAUSE, wake))
+                    now = self._node.clock.now()
+                    if check_at > now:
+                        self._hurried.pop(id_, None)
+                        self._underway.set(id_, min(check_at, now + _LONGEST_PAUSE))
                     else:
-                        await self._sleep_until(min(check_at, self._node.clock.now() + _LONGEST_PAUSE))
-                    outcome = await self._ask(self._driver.outcome_of, id_)
+                        self._hurried[id_] = in_a_row = self._hurried.get(id_, 0) + 1
+                        # A driver that is always in a hurry must not keep all threads busy.
+                        self._underway.set(id_, now + _PAUSE if in_a_row > 1 else now)
+                    return
                 case ImpactDone(hosts=hosts, detail=detail):
                     await self._report(id_, ImpactResult.DONE, detail, hosts)
                 case ImpactFailed(reason=reason, hosts=hosts):
@@ -151,11 +206,36 @@ class Performer:
                 case ImpactUnknown(reason=reason):
                     await self._report(id_, ImpactResult.FAILED, ": ".join(filter(None, (_NOT_REPEATED, reason))))
 
+    async def _outcome_of_attempt(self, event: Event) -> ImpactOutcome:
+        """Tell what came of an attempt, perhaps made by an earlier process or another leader."""
+        if self._fences_terms or self._is_own(event.attempt_term, event.attempt_node):
+            return await self._ask(self._driver.outcome_of, event.id)
+        who = (
+            f"node {event.attempt_node} attempted it in term {event.attempt_term}"
+            if event.attempt_term
+            else "it was attempted before several nodes shared the journal"
+        )
+        if not self._has_local_records or self._is_attempted_elsewhere(event):
+            return ImpactUnknown(f"{who}, and the driver does not fence terms")
+        outcome = await self._ask(self._driver.outcome_of, event.id)
+        if isinstance(outcome, ImpactNotBegun):
+            return ImpactUnknown(f"{who}, and there is no record of it on this node")
+        return outcome
+
+    def _is_own(self, term: int, node: str) -> bool:
+        """Tell whether this leader made an attempt; another one may have had the number of its term."""
+        return (term, node) == (self._term, self._node.name)
+
+    def _is_attempted_elsewhere(self, event: Event) -> bool:
+        return bool(event.attempts) and event.attempt_node != self._node.name
+
     async def _attempt(self, event: Event) -> bool:
         """Make durable that the driver will be called; False when the event has ended meanwhile."""
         while True:
             try:
-                await self._node.submit(RecordAttempt(id=new_id(), by=NODE, event=event.id))
+                await self._node.submit(
+                    RecordAttempt(id=new_id(), by=NODE, event=event.id, term=self._term, node=self._node.name)
+                )
             except Unavailable as error:
                 fields = {"event": show_id(event.id), "reason": str(error)}
                 log.warning("an event waits to be carried out", extra={"fields": fields})
@@ -163,7 +243,8 @@ class Performer:
                 with suppress(Unavailable):
                     await self._node.writer.confirm()
                 if (now := self._event(event.id)) and now.attempts > event.attempts:
-                    return True  # it was recorded although nobody could tell at first
+                    # It was recorded although the append seemed to fail; or another leader recorded one.
+                    return self._is_own(now.attempt_term, now.attempt_node)
             except ForewarnError:
                 return False
             else:
@@ -193,6 +274,9 @@ class Performer:
             self._when_attempted(event),
             deletes=removes_vms(self._node.replica.fleet, event),
             candidates=tuple(self._candidates(event)) if moves_vms(event) else (),
+            term=self._term,
+            attempt=event.attempts,
+            attempted_elsewhere=self._is_attempted_elsewhere(event),
         )
         if not impact.vms:
             return ImpactDone(detail="no VM was left to be impacted")
@@ -246,23 +330,17 @@ class Performer:
         return event if event and event.status is EventStatus.STARTED else None
 
     async def _pause(self) -> None:
-        await self._sleep(lambda wake: self._node.clock.call_later(self._node.writer.retry_after, wake))
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def _sleep_until(self, when: datetime) -> None:
-        await self._sleep(lambda wake: self._node.clock.call_at(when, wake))
+        def end() -> None:
+            if not over.done():
+                self._pauses.discard(end)
+                over.set_result(None)
 
-    async def _sleep(self, set_timer: Callable[[Callable[[], None]], Timer]) -> None:
-        woken = asyncio.Event()
-
-        def wake() -> None:
-            if not woken.is_set():
-                self._asleep.discard(wake)
-                woken.set()
-
-        self._asleep.add(wake)
-        timer = set_timer(wake)
+        self._pauses.add(end)
+        timer = self._node.clock.call_later(self._node.writer.retry_after, end)
         try:
-            await woken.wait()
+            await over
         finally:
             timer.cancel()
-            self._asleep.discard(wake)
+            self._pauses.discard(end)

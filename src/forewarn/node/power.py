@@ -2,18 +2,18 @@
 
     vm start, vm deallocate ──▶ a request in the fleet ──▶ driver.switch, again until it ends ──▶ vm-switched
 
-The request says where a VM is to be, so a call that a crash cut off is made again. Each VM has one call at a time; a
-request that replaces another while that one is under way is called for next. A failure is recorded, shown by
-``vm show`` and health, and holds up nothing; the same command again makes another attempt.
+The request says where a VM is to be, so a call that a crash or a change of leader cut off is made again. Each VM has
+one call at a time; a request that replaces another while that one is under way is called for next. A failure is
+recorded, shown by ``vm show`` and health, and holds up nothing; the same command again makes another attempt.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable
 from datetime import timedelta
 from itertools import islice
 
-from forewarn.clocks import Timer
+from forewarn.clocks import sleep, sleep_until
 from forewarn.core.commands import ImpactResult, ReportPowerSwitch
 from forewarn.core.errors import ForewarnError, Unavailable
 from forewarn.core.facts import FleetChanged, VmDeallocated, VmRemoved, VmStarted, VmSwitched
@@ -37,7 +37,6 @@ from forewarn.randomness import new_id
 log = logging.getLogger(__name__)
 
 TOPIC = "power"
-_AT_ONCE = 16
 _SOONEST = timedelta(seconds=0.2)
 """How long to wait at least before a driver is asked again."""
 _NAMED = 5
@@ -48,12 +47,15 @@ NO_DRIVER = "the driver does not start and stop VMs any more"
 class PowerController:
     """Calls the driver for every power request, each VM in a task of its own."""
 
-    def __init__(self, node: Node, driver: Driver) -> None:
+    def __init__(self, node: Node, driver: Driver, calls: DriverCalls | None = None) -> None:
         self._node = node
         self._driver = driver
-        self._calls = DriverCalls(driver, _AT_ONCE)
+        self._calls = calls or DriverCalls(driver, 16)
+        self._term = node.term
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._asleep = 0
+        self._refused: set[str] = set()
+        """The requests whose outcome was refused, by id: each is logged once, and called for again after a pause."""
 
     @property
     def is_idle(self) -> bool:
@@ -66,12 +68,12 @@ class PowerController:
         self._warn(fleet)
 
     def publish(self, commit: Commit) -> None:
-        facts = [fact for entry in commit.entries for fact in entry.facts]
-        for fact in facts:
+        if not commit.holds(_TOUCHING):
+            return
+        for fact in (fact for entry in commit.entries for fact in entry.facts):
             if isinstance(fact, VmStarted | VmDeallocated) and fact.request:
                 self._take(commit.fleet.power_requests.get(fact.vm))
-        if any(isinstance(fact, _TOUCHING) for fact in facts):
-            self._warn(commit.fleet)
+        self._warn(commit.fleet)
 
     async def stop(self) -> None:
         """Let go of everything; the next start calls the driver again."""
@@ -84,11 +86,12 @@ class PowerController:
         if request and not request.failure and request.vm not in self._tasks:
             task = asyncio.create_task(self._carry_out(request.vm))
             self._tasks[request.vm] = task
-            task.add_done_callback(lambda _: self._drop(request.vm))
+            task.add_done_callback(lambda task: self._drop(request.vm, task))
 
-    def _drop(self, vm: str) -> None:
+    def _drop(self, vm: str, task: "asyncio.Task[None]") -> None:
         self._tasks.pop(vm, None)
-        self._take(self._node.replica.fleet.power_requests.get(vm))  # one that came at the last moment
+        if not task.cancelled():
+            self._take(self._node.replica.fleet.power_requests.get(vm))  # one that came at the last moment
 
     async def _carry_out(self, vm: str) -> None:
         while request := self._request(vm):
@@ -98,12 +101,12 @@ class PowerController:
             declared = self._node.replica.fleet.vms.get(vm)
             if declared is None:
                 return
-            match await self._calls.switch(declared, on=request.on):
+            match await self._calls.switch(declared, on=request.on, term=self._term):
                 case ImpactDone(detail=detail):
                     await self._report(request, ImpactResult.DONE, detail)
                 case ImpactUnderway(check_at=check_at):
                     until = max(check_at, self._node.clock.now() + _SOONEST)
-                    await self._sleep(lambda wake, until=until: self._node.clock.call_at(until, wake))  # type: ignore[misc]
+                    await self._sleep(sleep_until(self._node.clock, until))
                 case ImpactFailed(reason=reason) | ImpactUnknown(reason=reason):
                     await self._report(request, ImpactResult.FAILED, reason)
                 case ImpactNotBegun():
@@ -129,23 +132,24 @@ class PowerController:
             except Unavailable as error:
                 extra = {"fields": {**fields, "reason": str(error)}}
                 log.warning("the outcome of a power request waits to be recorded", extra=extra)
-                await self._sleep(lambda wake: self._node.clock.call_later(self._node.writer.retry_after, wake))
+                await self._sleep(sleep(self._node.clock, self._node.writer.retry_after))
             except ForewarnError as error:
-                extra = {"fields": {**fields, "reason": str(error)}}
-                log.warning("the outcome of a power request cannot be recorded", extra=extra)
+                if request.id not in self._refused:
+                    self._refused.add(request.id)
+                    extra = {"fields": {**fields, "reason": str(error)}}
+                    log.warning("the outcome of a power request cannot be recorded", extra=extra)
+                await self._sleep(sleep(self._node.clock, self._node.writer.retry_after))
                 return
             else:
+                self._refused.discard(request.id)
                 return
 
-    async def _sleep(self, set_timer: Callable[[Callable[[], None]], Timer]) -> None:
-        woken = asyncio.Event()
-        timer = set_timer(woken.set)
+    async def _sleep(self, sleeping: Awaitable[None]) -> None:
         self._asleep += 1
         try:
-            await woken.wait()
+            await sleeping
         finally:
             self._asleep -= 1
-            timer.cancel()
 
     def _warn(self, fleet: Fleet) -> None:
         failed = [request for request in fleet.power_requests.values() if request.failure]

@@ -1,4 +1,4 @@
-"""Keeps the journal short to read: snapshots beside the server, then the old facts go, a few at a time."""
+"""Snapshots and compaction: a snapshot is taken beside the server, then old facts are deleted, a few at a time."""
 
 import asyncio
 import logging
@@ -58,7 +58,7 @@ class SnapshotScheduler:
         except ForewarnError as error:
             log.warning("snapshot or compaction failed", extra={"fields": {"reason": str(error)}})
             self._set_timer()
-        except Exception:  # a journal may be somebody else's code
+        except Exception:  # a journal may be third-party code
             log.exception("snapshot or compaction failed")
             self._set_timer()
         self._keeping = None

@@ -1,4 +1,4 @@
-"""What time it is for the rules, and what a wall clock that was set must not bring about.
+"""Time of the rules, and steps of the wall clock.
 
 Wall time is compared with the last fact and with the time that has really passed. A clock a little behind the last
 fact counts as that fact's time. A larger difference is a *step*: it is recorded, and the present clock counts. For a
@@ -82,7 +82,7 @@ class Timekeeper:
         step = ClockStepped(now, fleet.last_at) if is_behind else None
         self._offsets = dict(_shifted(fleet, step, self._offset))
         if fleet.last_at != EPOCH and now - fleet.last_at > LONGEST_ABSENCE:
-            # Perhaps nobody was here for so long, perhaps the clock is wrong: whoever is to be warned is warned anew.
+            # The service was down for so long, or the clock is wrong: notices begin anew in both cases.
             self._offsets = {id_: seconds - event.announced_at.timestamp() for id_, event in fleet.events.items()}
             self._step(fleet.last_at, now)
         elif fleet.clock_step and timedelta() <= (since := max(now, fleet.last_at) - fleet.clock_step.at) < CAUTION:
@@ -113,17 +113,19 @@ class Timekeeper:
     def follow(self, facts: Iterable[AnyFact]) -> None:
         """Take in what was decided: whose notice begins, and whose matters no more."""
         for fact in facts:
+            if type(fact) is Approved or type(fact) is Attempted:
+                continue  # as most facts are; like some below, they change nothing about when a notice began
             match fact:
                 case Announced(event=event):
                     self._offsets[event.id] = self._seen_seconds - event.announced_at.timestamp()
+                case Started(event=id_) | Canceled(event=id_) | Completed(event=id_) | Failed(event=id_):
+                    self._keep(id_)
+                    self._offsets.pop(id_, None)
                 case Postponed(event=id_, at=at) if fact.not_before - timedelta(seconds=fact.seconds) - at < SECOND:
                     self._keep(id_)
                     self._offsets[id_] = self._seen_seconds - at.timestamp()  # it counts from now, by this clock
-                case Started(event=id_) | Completed(event=id_) | Failed(event=id_) | Canceled(event=id_):
-                    self._keep(id_)
-                    self._offsets.pop(id_, None)
-                case StartedAtOnce() | Approved() | Waiting() | Postponed() | BroughtForward() | Attempted():
-                    pass  # these change nothing about when an event's notice began
+                case StartedAtOnce() | Waiting() | Postponed() | BroughtForward():
+                    pass
                 case _ if isinstance(fact, (Fetched, ClockStepped, NonEventFact)):
                     pass
                 case _:

@@ -12,22 +12,23 @@ of many records is decided in a thread (``large_change``), and committed by itse
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from time import perf_counter
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from forewarn.clocks import Clock
 from forewarn.core.commands import Command, RecordClockStep
-from forewarn.core.decide import enact
+from forewarn.core.decide import attempt_started, enact
 from forewarn.core.draft import DraftFleet
-from forewarn.core.errors import ForewarnError, OutcomeUnknown, Unavailable
-from forewarn.core.facts import AnyFact, Entry
+from forewarn.core.errors import ForewarnError, OutcomeUnknown, Refused, Unavailable
+from forewarn.core.facts import FORMAT, AnyFact, Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE
 from forewarn.core.notice import Rules
 from forewarn.journal.port import Journal, JournalFailed, MaintainedJournal, NotWritten, Recovered, SupportsReopening
+from forewarn.journal.shared import DIVERGED, JournalDiverged, LeaseLost, describe_divergence
 from forewarn.node.backoff import Backoff
 from forewarn.node.histogram import Histogram
 from forewarn.node.large_change import LargeChange, LargeChangeSizes, is_large
@@ -42,8 +43,26 @@ _Reply = asyncio.Future[tuple[AnyFact, ...]]
 _Decision = tuple[AnyFact, ...] | ForewarnError
 
 
+class ServiceStopping(Unavailable):
+    """The service is stopping; send it again when it is back."""
+
+
+class NotLeading(Unavailable):
+    """Nothing was changed: this node does not lead; send it again."""
+
+
+class CommitPublisher(Protocol):
+    """The other processes of this machine that show the fleet."""
+
+    async def publish(self, revision: int, entries: Sequence[Entry] = ()) -> None:
+        """Return once all of them can show everything up to ``revision``, which is durable; never raise.
+
+        ``entries`` are those since the last call; without them, each process reads them from the journal.
+        """
+
+
 class Writer:
-    """Takes commands in and makes them durable. There is one for each journal.
+    """Takes commands in and makes them durable. At most one for each journal does so at a time: the one that leads.
 
     - It decides on a draft over the replica's fleet. The draft exists from the first decision of a batch until the
       batch is committed or has failed, so that while the writer is idle its fleet is the replica's.
@@ -52,6 +71,8 @@ class Writer:
       became of the append. The next draft lies over the replica, which never held what was lost.
     - Commands are decided in the order in which they came, but for a large change: one at a time is decided beside
       others, which are committed before it if they concern none of what it names, and else wait for it.
+    - Where several nodes share the journal, ``load`` begins without leading, ``lead`` takes commands from then on,
+      and ``resign`` takes none any more. When the journal says that the lease is lost, nothing more is appended.
     """
 
     def __init__(
@@ -67,7 +88,14 @@ class Writer:
     ) -> None:
         """``longest_decision``: seconds of deciding in one go, so that requests are answered in between."""
         self.rules = rules
+        self.attempts_by: tuple[int, str] | None = None
+        """Term and name of the node, where an attempt is recorded together with the start of its event. What calls
+        the driver sets it."""
+        self.format = FORMAT
+        """The format of facts that every node can read: nothing newer is written."""
         self.large_change_sizes = LargeChangeSizes()
+        self.publisher: CommitPublisher | None = None
+        """Who else shows the fleet: the replica takes entries in after them."""
         self.timekeeper = Timekeeper(clock)
         self.appends = Histogram(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
         """How long it took to make entries durable, each time."""
@@ -78,13 +106,19 @@ class Writer:
         self._shortest_retry = shortest_retry
         self._is_confirmed = False
         """Whether the replica's revision is the journal's."""
+        self._clock = clock
         self._seconds = clock.seconds
         self._backoff = Backoff(clock.seconds)
         self._append_began: float | None = None
         self._waiting: deque[tuple[Command, _Reply]] = deque()
         self._confirming: deque[asyncio.Future[None]] = deque()
         self._writing: asyncio.Task[None] | None = None
-        self._is_closed = False
+        self._refusal: type[Unavailable] | None = None
+        """Why no commands are taken at present."""
+        self._gives_up = False
+        """Whether the commands that wait are refused, too."""
+        self.on_lease_lost: Callable[[], None] = lambda: None
+        """Called when the journal says that another node may lead."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal-writer")
         self._large: LargeChange | None = None
         """The large change that is being decided, or waits to be committed."""
@@ -93,6 +127,11 @@ class Writer:
         self._news = asyncio.Event()
         """Set when a command came or the large change was decided, while there is nothing else to do."""
         self._large_thread = ThreadPoolExecutor(1, thread_name_prefix="large-change")
+
+    @property
+    def is_leading(self) -> bool:
+        """Tell whether it takes commands."""
+        return self._refusal is None
 
     @property
     def is_idle(self) -> bool:
@@ -127,9 +166,37 @@ class Writer:
         self._replica.load(recovered)
         self._is_confirmed = True
 
+    async def load(self) -> None:
+        """Load the journal into the replica, without leading."""
+        self._refusal = NotLeading
+        self._replica.load(await self._load())
+
+    async def lead(self) -> None:
+        """Take commands from now on, after everything that the journal holds; on failure it does not lead."""
+        await self._confirm_revision()
+        self.timekeeper = Timekeeper(self._clock)
+        self.timekeeper.start(self._replica.fleet)
+        self._backoff.succeed()
+        self._warnings.pop("journal", None)
+        self._refusal, self._gives_up = None, False
+
+    def stand_down(self) -> None:
+        """Take no more commands, and refuse those that wait."""
+        self._refusal, self._gives_up = self._refusal or NotLeading, True
+        self._news.set()
+
+    async def resign(self, *, at_once: bool = False) -> None:
+        """Take no more commands and finish those that were submitted; ``at_once``, only what is being appended."""
+        if at_once:
+            self.stand_down()
+        self._refusal = self._refusal or NotLeading
+        if self._writing:
+            await asyncio.wait([self._writing])
+        self._is_confirmed = False
+
     async def stop(self) -> None:
         """Finish what was submitted, then take nothing more in."""
-        self._is_closed = True
+        self._refusal = ServiceStopping
         if self._writing:
             await self._writing
         for thread in (self._large_thread, self._thread):
@@ -137,22 +204,27 @@ class Writer:
 
     async def submit(self, command: Command) -> tuple[AnyFact, ...]:
         """Return what the command made happen, once that is durable; raise what it was refused for."""
-        if self._is_closed:
-            raise Unavailable("the service is stopping; send it again when it is back")
+        return await self.begin(command)
+
+    def begin(self, command: Command) -> "asyncio.Future[tuple[AnyFact, ...]]":
+        """Submit a command; the future that is returned holds what ``submit`` would return or raise."""
         reply: _Reply = asyncio.get_running_loop().create_future()
-        self._waiting.append((command, reply))
-        self._begin_writing()
-        return await reply
+        if self._refusal is not None:
+            reply.set_exception(self._refusal())
+        else:
+            self._waiting.append((command, reply))
+            self._begin_writing()
+        return reply
 
     async def confirm(self) -> None:
         """Return once the replica holds all that is durable; raise Unavailable where that cannot be found out.
 
         It waits for an append that is under way, and after one that failed it asks the journal what became of it.
         """
-        if self._writing is None and self._is_confirmed:
+        if self._writing is None and self._is_confirmed and self.is_leading:
             return
-        if self._is_closed:
-            raise Unavailable("the service is stopping; ask again when it is back")
+        if self._refusal is not None:
+            raise self._refusal
         reply: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._confirming.append(reply)
         self._begin_writing()
@@ -173,6 +245,17 @@ class Writer:
             self._is_confirmed = False  # the journal takes nothing until it is opened again
             raise
 
+    def preview(self, command: Command) -> tuple[tuple[AnyFact, ...], DraftFleet]:
+        """Decide a command on a draft that is thrown away; raise what it would be refused for.
+
+        The draft is what the fleet would be then. It is good until the next commit.
+        """
+        if is_large(command, self.large_change_sizes):
+            raise Refused("this change is too large to be tried; apply it as a fleet file, which can be planned")
+        draft = DraftFleet(self._replica.fleet)
+        now = max(self._clock.now(), draft.last_at)
+        return enact(draft, command, now, self.rules, self.timekeeper.has_passed), draft
+
     def _begin_writing(self) -> None:
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
@@ -182,6 +265,9 @@ class Writer:
     async def _write(self) -> None:
         try:
             while self._waiting or self._confirming or self._large:
+                if self._gives_up:
+                    self._refuse_waiting()
+                    continue
                 if not self._is_confirmed and not await self._recover():
                     continue
                 while self._confirming:
@@ -195,7 +281,7 @@ class Writer:
                     await self._commit_large(self._large)
                 elif self._waiting:
                     await self._commit(*self._decide())
-                elif self._large:
+                elif self._large and not self._confirming:
                     self._news.clear()
                     await self._news.wait()
                     continue
@@ -234,9 +320,14 @@ class Writer:
             except Exception as error:  # noqa: BLE001 - it is logged, and fails this command only
                 _answer_mistake(command, reply, error)
                 return self._decide_again(draft, decided)
+            if self.format < FORMAT and (refusal := self._refuse_newer(facts)):
+                _resolve(reply, refusal)
+                return self._decide_again(draft, decided)
             if large and not large.lets_pass(facts, draft):
                 self._deferred.append((command, reply))
                 return self._decide_again(draft, decided)
+            if self.attempts_by:
+                facts += attempt_started(draft, facts, now, *self.attempts_by)
             decided.append((command, reply))
             answers.append((reply, facts))
             if facts or command.request:
@@ -250,6 +341,16 @@ class Writer:
         self._waiting.extendleft(reversed(decided))
         self.timekeeper.reload(self._replica.fleet)
         return draft, [], []
+
+    def _refuse_newer(self, facts: tuple[AnyFact, ...]) -> Refused | None:
+        """Refuse facts that not every node can read."""
+        newer = max(facts, key=lambda fact: fact.since_format, default=None)
+        if newer is None or newer.since_format <= self.format:
+            return None
+        return Refused(
+            f"not every node can read what this would record ({newer.__struct_config__.tag}, of format"
+            f" {newer.since_format}; the nodes have format {self.format}): upgrade all nodes, then send it again"
+        )
 
     async def _begin_large(self) -> None:
         """Begin with the large change that is the next command."""
@@ -268,16 +369,24 @@ class Writer:
         large.decided.add_done_callback(self._note_decided)
 
     def _note_decided(self, decided: asyncio.Future[None]) -> None:
-        decided.exception()  # it may be that nobody waits for it any more
+        decided.exception()  # there may be no caller any more that retrieves it
         self._news.set()
 
     async def _commit_large(self, large: LargeChange) -> None:
         """Commit the large change that was decided, and let those go on that waited for it."""
         reply, failure = large.reply, large.decided.exception() if large.decided else None
-        if isinstance(failure, ForewarnError):
+        if large.is_stale and isinstance(failure, JournalFailed):
+            failure = None  # it is decided again
+        if isinstance(failure, JournalFailed):
+            self._note_failure("the journal was not written", failure)
+            self._is_confirmed = False
+            _resolve(reply, Unavailable(f"nothing was changed: {failure}"))
+        elif isinstance(failure, ForewarnError):
             _resolve(reply, failure)
         elif failure:
             _answer_mistake(large.command, reply, failure)
+        elif self.format < FORMAT and (refusal := self._refuse_newer(large.facts)):
+            _resolve(reply, refusal)
         else:
             now = self.timekeeper.read(self._replica.fleet.last_at)
             if large.is_stale or self.timekeeper.unrecorded:
@@ -325,6 +434,12 @@ class Writer:
         self._append_began = began
         try:
             await self._in_thread(lambda: self._journal.append(self._replica.revision, entries))
+        except LeaseLost as error:
+            # The replica takes in what another node did when it follows.
+            self._is_confirmed = False
+            self.stand_down()
+            self.on_lease_lost()
+            return NotLeading(f"nothing was changed: {error}; send it again")
         except Exception as error:  # noqa: BLE001 - a journal may be third-party code
             self._note_failure("the journal was not written", error)
             return await self._find_out(entries, error)
@@ -334,6 +449,8 @@ class Writer:
         self._backoff.succeed()
         self._warnings.pop("journal", None)
         self.timekeeper.note_recorded(entries)
+        if self.publisher is not None:
+            await self.publisher.publish(entries[-1].revision, entries)
         self._apply(entries, draft, prepared)
         return None
 
@@ -372,12 +489,17 @@ class Writer:
         return False
 
     def _refuse_waiting(self) -> None:
-        """Answer the commands that wait while the journal cannot be written."""
+        """Answer the commands that wait while nothing can be written."""
         if self._large:
             self._deferred.appendleft((self._large.command, self._large.reply))
             self._end_large()
         while self._waiting:
-            _resolve(self._waiting.popleft()[1], Unavailable(f"nothing was changed: {self._backoff.reason}"))
+            _resolve(self._waiting.popleft()[1], self._reason_to_wait())
+        while self._gives_up and self._confirming:
+            _resolve(self._confirming.popleft(), self._reason_to_wait())
+
+    def _reason_to_wait(self) -> Unavailable:
+        return NotLeading() if self._gives_up else Unavailable(f"nothing was changed: {self._backoff.reason}")
 
     async def _try_confirm(self) -> bool:
         try:
@@ -394,16 +516,30 @@ class Writer:
         """Open the journal anew, and hand the replica what is durable and it does not hold."""
         revision: object = -1
         if self._replica.is_loaded and isinstance(self._journal, SupportsReopening):
-            revision = await self._in_thread(self._journal.reopen)
-            if not isinstance(revision, int):
-                raise JournalFailed("the journal's reopen returned no revision: mend the journal")
-            held = self._replica.revision
-            missing = await self._entries_after(held, revision - held) if revision > held else []
-            if missing and len(missing) == revision - held:
-                self._replica.apply(missing)
+            try:
+                revision = await self._reopen(self._journal)
+            except JournalDiverged as error:
+                log.warning("the journal is loaded again", extra={"fields": {"reason": str(error)}})
+                self._warnings[DIVERGED] = describe_divergence(self._replica.revision, str(error))
         if revision != self._replica.revision:
-            self._replica.load(await self._load())
+            recovered = await self._load()
+            if self.publisher is not None:
+                await self.publisher.publish(recovered.revision)
+            self._replica.load(recovered)
         self._is_confirmed = True
+
+    async def _reopen(self, journal: SupportsReopening) -> int:
+        """Return the journal's last revision, and hand the replica the entries that it lacks."""
+        revision: object = await self._in_thread(journal.reopen)
+        if not isinstance(revision, int):
+            raise JournalFailed("the journal's reopen returned no revision: mend the journal")
+        held = self._replica.revision
+        missing = await self._entries_after(held, revision - held) if revision > held else []
+        if missing and len(missing) == revision - held:
+            if self.publisher is not None:
+                await self.publisher.publish(revision, missing)
+            self._replica.apply(missing)
+        return revision
 
     async def _load(self) -> Recovered:
         recovered = _checked(await self._in_thread(self._journal.load))

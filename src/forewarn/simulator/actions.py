@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self, get_type_hints
 
 import msgspec
 
+from forewarn.simulator.environment.database import DatabaseFault
 from forewarn.simulator.environment.journal import AppendFault
 
 _FIELD = re.compile(r"\{(\w+)\}")
@@ -58,6 +59,65 @@ class RequestVmOperation(PlannedAction, frozen=True, kw_only=True):
     key: str
 
 
+class RequestBulk(PlannedAction, frozen=True, kw_only=True):
+    """The same operation on all VMs with names that match a glob."""
+
+    sentence = "{who} asks for {operation} of all of {pattern} with key {key}"
+    chosen = "operation"
+    choices = RequestVmOperation.choices
+    who: str
+    operation: str
+    pattern: str
+    key: str
+
+
+class RequestTrial(PlannedAction, frozen=True, kw_only=True):
+    """A dry run of an operation on all VMs with names that match a glob."""
+
+    sentence = "{who} tries {operation} of all of {pattern}"
+    chosen = "operation"
+    choices = RequestVmOperation.choices
+    who: str
+    operation: str
+    pattern: str
+
+
+class RequestLabel(PlannedAction, frozen=True, kw_only=True):
+    """Set the label ``tier`` of a VM, or take it away."""
+
+    sentence = "{who} sets the label of {vm} to {value} with key {key}"
+    chosen = "value"
+    choices = ("front", "back", "none")
+    who: str
+    vm: str
+    value: str
+    key: str
+
+
+class RequestHostSet(PlannedAction, frozen=True, kw_only=True):
+    """Add a host to the fleet, or remove it."""
+
+    sentence = "{who} has host {host} {change} with key {key}"
+    chosen = "change"
+    choices = ("added", "removed")
+    who: str
+    host: str
+    change: str
+    key: str
+
+
+class RequestTwice(PlannedAction, frozen=True, kw_only=True):
+    """The same operation on one VM, sent twice at the same time, by somebody who is impatient."""
+
+    sentence = "{who} asks twice at once for {operation} of {vm} with key {key}"
+    chosen = "operation"
+    choices = RequestVmOperation.choices
+    who: str
+    operation: str
+    vm: str
+    key: str
+
+
 class RequestMove(PlannedAction, frozen=True, kw_only=True):
     """Move a VM to a named host."""
 
@@ -73,7 +133,19 @@ class RequestHostOperation(PlannedAction, frozen=True, kw_only=True):
 
     sentence = "{who} asks for {operation} of host {host} with key {key}"
     chosen = "operation"
-    choices = ("freeze", "reboot", "redeploy", "drain", "degrade", "fail", "repaired", "cordon", "uncordon")
+    choices = (
+        "freeze",
+        "reboot",
+        "redeploy",
+        "drain",
+        "degrade",
+        "fail",
+        "repaired",
+        "cordon",
+        "uncordon",
+        "enter-maintenance",
+        "exit-maintenance",
+    )
     who: str
     operation: str
     host: str
@@ -201,6 +273,67 @@ class RequestUnsubscription(PlannedAction, frozen=True, kw_only=True):
     key: str
 
 
+class RequestRollout(PlannedAction, frozen=True, kw_only=True):
+    """Start a rollout; its terms as JSON, without blanks."""
+
+    sentence = "{who} starts rollout {rollout} with {terms} with key {key}"
+    who: str
+    rollout: str
+    terms: str
+    key: str
+
+
+class RequestRolloutChange(PlannedAction, frozen=True, kw_only=True):
+    """Steer a rollout; ``withdraw`` pauses it and withdraws what is Scheduled."""
+
+    sentence = "{who} wants to {verb} rollout {rollout} with key {key}"
+    chosen = "verb"
+    choices = ("pause", "withdraw", "resume", "cancel", "retry")
+    who: str
+    verb: str
+    rollout: str
+    key: str
+
+
+class RequestRolloutSkip(PlannedAction, frozen=True, kw_only=True):
+    """Leave a host out of a rollout."""
+
+    sentence = "{who} lets rollout {rollout} skip {host} with key {key}"
+    who: str
+    rollout: str
+    host: str
+    key: str
+
+
+class RequestRolloutEdit(PlannedAction, frozen=True, kw_only=True):
+    """Change the terms of a rollout; what changes as JSON, without blanks."""
+
+    sentence = "{who} edits rollout {rollout} to {terms} with key {key}"
+    who: str
+    rollout: str
+    terms: str
+    key: str
+
+
+class TryRollout(PlannedAction, frozen=True, kw_only=True):
+    """Have a rollout planned, without starting it."""
+
+    sentence = "{who} plans rollout {rollout} with {terms}"
+    who: str
+    rollout: str
+    terms: str
+
+
+class FailGate(PlannedAction, frozen=True, kw_only=True):
+    """What the gates of rollouts ask for is not well, or does not answer, for a while."""
+
+    sentence = "the gate of rollouts is {state} for {seconds} s"
+    chosen = "state"
+    choices = ("failing", "unreachable")
+    state: str
+    seconds: float
+
+
 class RefuseNotifications(PlannedAction, frozen=True, kw_only=True):
     """The receivers of notifications are down."""
 
@@ -220,6 +353,12 @@ class KillService(PlannedAction, frozen=True, kw_only=True):
 
     sentence = "the service is killed after {callbacks} callbacks"
     callbacks: int
+
+
+class LosePower(PlannedAction, frozen=True, kw_only=True):
+    """Kill the service, and whatever its driver runs beside it."""
+
+    sentence = "the machine of the service loses power"
 
 
 class RestartService(PlannedAction, frozen=True, kw_only=True):
@@ -327,8 +466,118 @@ class DamageMemory(PlannedAction, frozen=True, kw_only=True):
     how: str
 
 
+class KillNode(PlannedAction, frozen=True, kw_only=True):
+    """Kill a node after so many more callbacks of it. ``leader`` is the node that leads then."""
+
+    sentence = "node {node} is killed after {callbacks} callbacks"
+    node: str
+    callbacks: int
+
+
+class RestartNode(PlannedAction, frozen=True, kw_only=True):
+    """Stop a node in order, so that it passes leadership on, and start it again."""
+
+    sentence = "node {node} is restarted"
+    node: str
+
+
+class PauseNode(PlannedAction, frozen=True, kw_only=True):
+    """Let nothing of a node run for a while, as SIGSTOP does."""
+
+    sentence = "node {node} is paused for {seconds} s"
+    node: str
+    seconds: float
+
+
+class CutNodeOff(PlannedAction, frozen=True, kw_only=True):
+    """Let a node not reach the database for a while."""
+
+    sentence = "node {node} does not reach the database for {seconds} s"
+    node: str
+    seconds: float
+
+
+class CutNodes(PlannedAction, frozen=True, kw_only=True):
+    """Let two nodes not reach each other for a while."""
+
+    sentence = "nodes {node} and {other} do not reach each other for {seconds} s"
+    node: str
+    other: str
+    seconds: float
+
+
+class SkewNode(PlannedAction, frozen=True, kw_only=True):
+    """Set the wall clock of a node ahead, or back where it is negative."""
+
+    sentence = "the clock of node {node} steps by {seconds} s"
+    node: str
+    seconds: float
+
+
+class DisturbPeers(PlannedAction, frozen=True, kw_only=True):
+    """Disturb what nodes say to each other, for a while; connections are broken once."""
+
+    sentence = "messages between nodes are {fault} for {seconds} s"
+    chosen = "fault"
+    choices = ("lost", "delayed", "repeated", "broken")
+    fault: str
+    seconds: float
+
+
+class StopDatabase(PlannedAction, frozen=True, kw_only=True):
+    """Let nobody reach the database for a while."""
+
+    sentence = "the database is down for {seconds} s"
+    seconds: float
+
+
+class FailOver(PlannedAction, frozen=True, kw_only=True):
+    """The primary dies, and a standby takes over; where it is not synchronous, without the last entries."""
+
+    sentence = "the database is down for {seconds} s, and its standby takes over without {entries} entries"
+    seconds: float
+    entries: int
+
+
+class FailDatabase(PlannedAction, frozen=True, kw_only=True):
+    """What becomes of the next appends to the database: a ``DatabaseFault``."""
+
+    sentence = "the next {count} appends to the database are {fault}"
+    chosen = "fault"
+    choices = tuple(map(str, DatabaseFault))
+    count: int
+    fault: str
+
+
+class LoseHeartbeats(PlannedAction, frozen=True, kw_only=True):
+    """Let the next heartbeats of nodes have no answer; some of them are noted all the same."""
+
+    sentence = "the next {count} heartbeats are not answered"
+    count: int
+
+
+class DelayHeartbeats(PlannedAction, frozen=True, kw_only=True):
+    """Let heartbeats take long, for a while."""
+
+    sentence = "heartbeats take up to {delay} s for {seconds} s"
+    delay: float
+    seconds: float
+
+
+class LoseDatabaseNotifications(PlannedAction, frozen=True, kw_only=True):
+    """Let nodes not be notified of entries, for a while; they look by themselves now and then."""
+
+    sentence = "nodes are not notified of entries for {seconds} s"
+    seconds: float
+
+
 COMMANDS: tuple[type[PlannedAction], ...] = (
     RequestVmOperation,
+    RequestBulk,
+    RequestTrial,
+    RequestLabel,
+    RequestHostSet,
+    RequestTwice,
     RequestMove,
     RequestHostOperation,
     RequestDegradation,
@@ -345,11 +594,17 @@ COMMANDS: tuple[type[PlannedAction], ...] = (
     RequestUnsubscription,
     RefuseNotifications,
     ReadEverything,
+    RequestRollout,
+    RequestRolloutChange,
+    RequestRolloutSkip,
+    RequestRolloutEdit,
+    TryRollout,
 )
 """What operators, owners and editors of the fleet file do."""
 
 FAULTS: tuple[type[PlannedAction], ...] = (
     KillService,
+    LosePower,
     RestartService,
     FailAppends,
     FillDisk,
@@ -363,10 +618,28 @@ FAULTS: tuple[type[PlannedAction], ...] = (
     DelayRequests,
     RebootGuest,
     DamageMemory,
+    FailGate,
 )
 """What happens to the service and to what it stands on."""
 
-KINDS = (*COMMANDS, *FAULTS)
+NODE_FAULTS: tuple[type[PlannedAction], ...] = (
+    KillNode,
+    RestartNode,
+    PauseNode,
+    CutNodeOff,
+    CutNodes,
+    SkewNode,
+    DisturbPeers,
+    StopDatabase,
+    FailOver,
+    FailDatabase,
+    LoseHeartbeats,
+    DelayHeartbeats,
+    LoseDatabaseNotifications,
+)
+"""What happens to several nodes, and to the database that they share."""
+
+KINDS = (*COMMANDS, *FAULTS, *NODE_FAULTS)
 
 
 def parse_action(at: float, words: str) -> PlannedAction:

@@ -21,20 +21,29 @@ from forewarn.files import write_atomically
 from forewarn.simulator.actions import (
     COMMANDS,
     FAULTS,
+    NODE_FAULTS,
     FailAppends,
+    FailDatabase,
     FailDriver,
+    FailGate,
     FillDisk,
     HideDisk,
+    LoseDatabaseNotifications,
+    LoseHeartbeats,
     PlannedAction,
 )
 from forewarn.simulator.actors.guests import KINDS
+from forewarn.simulator.environment.database import DatabaseFault
 from forewarn.simulator.environment.journal import AppendFault
 from forewarn.simulator.plan import Plan
 
 
 def of_plan(plan: Plan) -> Iterator[str]:
-    """Name what a plan has from the beginning: its kinds of guests."""
+    """Name what a plan has from the beginning: its kinds of guests, its driver and its workers."""
     yield from (f"guest {vm.guest}" for vm in plan.vms)
+    yield f"driver {plan.driver}"
+    yield f"workers {plan.workers}"
+    yield f"nodes {plan.nodes}"
 
 
 def of_action(action: PlannedAction) -> Iterator[str]:
@@ -73,30 +82,65 @@ _TRANSITIONS: dict[type, tuple[str, str]] = {
     fact: (f"transition {before or 'new'} by {fact.__name__}", f"status {after}")
     for (before, fact), after in TRANSITIONS.items()
 }
-_PREPARED = (FailAppends, FillDisk, HideDisk, FailDriver)
+_PREPARED = (
+    FailAppends,
+    FillDisk,
+    HideDisk,
+    FailDriver,
+    FailGate,
+    FailDatabase,
+    LoseHeartbeats,
+    LoseDatabaseNotifications,
+)
 """Faults that happen later than their actions, and only to what is done then; they are counted when they happen."""
 _EFFECTS = (
     *(f"append {fault}" for fault in AppendFault),
     "disk full",
     "disk unreadable",
+    *(f"gate {state}" for state in FailGate.choices),
     *(f"driver {fault}" for fault in FailDriver.choices),
+)
+_NODE_EFFECTS = (
+    *(f"database append {fault}" for fault in DatabaseFault),
+    "database unreachable",
+    "heartbeat lost",
+    "heartbeat slow",
+    "notification lost",
+    "message repeated",
+    "leader changed",
+    "entries lost",
+    "journal loaded again",
 )
 _PAIRED = (
     *(f"action {kind.__name__}" for kind in (*COMMANDS, *FAULTS) if kind not in _PREPARED),
     *_EFFECTS,
 )
 """What is counted in pairs: the kinds of commands, and the faults that happened."""
+_PAIRED_WITH_NODES = (
+    *(f"action {kind.__name__}" for kind in NODE_FAULTS if kind not in _PREPARED),
+    *_NODE_EFFECTS,
+)
+"""What happens to nodes, which is counted in pairs with each other and with commands."""
+_ALL_PAIRED = (*_PAIRED, *_PAIRED_WITH_NODES)
 
 EXPECTED: dict[str, tuple[str, ...]] = {
     "commands": tuple(_of_kinds(COMMANDS)),
     "faults": (*_of_kinds(FAULTS), *_EFFECTS),
+    "drivers": tuple(f"driver {driver}" for driver in ("machines", "immediate", "unfenced", "command", "webhook")),
+    "nodes": (*(f"nodes {number}" for number in (0, 2, 3)), *_of_kinds(NODE_FAULTS), *_NODE_EFFECTS),
+    "workers": (*(f"workers {number}" for number in (0, 2, 3)), "worker killed", "worker lagging"),
     "guests": tuple(f"guest {kind}" for kind in KINDS),
-    "machines": tuple(f"machine {what}" for what in (*EventType, "start", "stop")),
+    "machines": tuple(f"machine {what}" for what in (*EventType, "start", "stop", "host command")),
     "statuses": tuple(f"status {status}" for status in EventStatus),
     "transitions": tuple(transition for transition, _ in _TRANSITIONS.values()),
     "events": tuple(_of_events()),
     "facts": tuple(f"fact {kind.__name__}" for kind in get_args(AnyFact)),
     "pairs": tuple(f"pair {first} + {second}" for first, second in combinations(_PAIRED, 2)),
+    "node pairs": tuple(
+        f"pair {first} + {second}"
+        for first, second in combinations((*(f"action {kind.__name__}" for kind in COMMANDS), *_PAIRED_WITH_NODES), 2)
+        if second in _PAIRED_WITH_NODES
+    ),
 }
 """All names, by part."""
 
@@ -112,7 +156,7 @@ class Coverage:
         """Add one run, and the pairs that it reached."""
         self.runs += 1
         self.reached.update(reached)
-        paired = [name for name in _PAIRED if reached[name]]
+        paired = [name for name in _ALL_PAIRED if reached[name]]
         self.reached.update(f"pair {first} + {second}" for first, second in combinations(paired, 2))
 
     def merge(self, other: "Coverage") -> None:

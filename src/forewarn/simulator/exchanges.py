@@ -20,6 +20,14 @@ class VmExchange(msgspec.Struct, frozen=True):
     headers: dict[str, str]
     guest: str = ""
     """The kind of guest that asked."""
+    waits: bool = False
+    """Whether it asked to wait for a change."""
+    tag: str = ""
+    """The ETag that it sent; empty where it sent none."""
+    as_of: float | None = None
+    """The second up to which every node held everything when it was sent; None where there is one service."""
+    behind: float = 0.0
+    """Seconds by which a node may have been behind when it ended."""
 
 
 class ControlExchange(msgspec.Struct, frozen=True):
@@ -38,6 +46,15 @@ class ControlExchange(msgspec.Struct, frozen=True):
     response: bytes
     groups: tuple[str, ...] | None = None
     """The groups of the owner who asked; None for an operator."""
+    token: str = ""
+    """The id of the token that was sent; empty where none was."""
+    as_of: float | None = None
+    """As with VMs."""
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether it is a dry run, which changes nothing."""
+        return self.path.endswith("?dry_run=true")
 
 
 class MachineOperation(msgspec.Struct, frozen=True):
@@ -49,6 +66,27 @@ class MachineOperation(msgspec.Struct, frozen=True):
     event: str
     """The id of the event; empty where it is none's."""
     at: float
+    host: str = ""
+    """Where it goes, or is started."""
+
+
+class HostCommandRun(msgspec.Struct, frozen=True):
+    """A command begins on a host."""
+
+    host: str
+    running: tuple[str, ...]
+    """The machines that run there."""
+    at: float
+
+
+class MachineState(msgspec.Struct, frozen=True):
+    """How a machine stands at the end."""
+
+    vm: str
+    host: str
+    is_running: bool
+    exists: bool
+    at: float
 
 
 class ProcessState(msgspec.Struct, frozen=True):
@@ -57,6 +95,8 @@ class ProcessState(msgspec.Struct, frozen=True):
     state: str
     at: float
     reason: str = ""
+    node: str = ""
+    """Which node; empty where there is one service."""
 
 
 class ClockChange(msgspec.Struct, frozen=True):
@@ -103,6 +143,8 @@ Exchange = (
     | VmExchange
     | ControlExchange
     | MachineOperation
+    | HostCommandRun
+    | MachineState
     | ProcessState
     | ClockChange
     | AgentStep

@@ -7,6 +7,13 @@ The text of a plan is what a failing seed prints, and what a saved failure is re
     hurry 60
     ends 120
     journal sqlite
+    moves cold
+    changes large
+    limit 2
+    slowness 6
+    driver webhook
+    workers 2
+    nodes 3
     host h1
     group web availability-set {"approval":"all"}
     vm web-0 in web on h1 ud=0 fd=0 address=10.0.0.1 spot guest=prompt
@@ -14,7 +21,7 @@ The text of a plan is what a failing seed prints, and what a saved failure is re
 
     12.5 ann asks for restart of web-0 with key k1
 
-The terms of a group, ``spot`` and ``journal sqlite`` are left out where there are none.
+The terms of a group, ``spot``, and the lines from ``journal`` to ``nodes`` are left out where there are none.
 """
 
 import re
@@ -68,6 +75,20 @@ class Plan(msgspec.Struct, frozen=True):
     """Whether the driver moves running guests."""
     large_changes: bool = False
     """Whether every change of the fleet is decided aside, as one of thousands of VMs is."""
+    user_limit: int = 0
+    """How many operations of users may be Scheduled at a time; 0 where there is no limit."""
+    slowness: float = 1.0
+    """By which machines take longer for everything."""
+    driver: str = "machines"
+    """``command`` or ``webhook``: that driver, on a simulated program; else one for simulated machines.
+
+    The one for simulated machines that is ``immediate`` says of itself that it never waits; the one that is
+    ``unfenced`` keeps its records on its node, and does not refuse a leader that was replaced.
+    """
+    workers: int = 0
+    """How many processes answer guests, where the journal is a simulated one; 0 where the service does."""
+    nodes: int = 0
+    """How many nodes share a simulated database; 0 where there is one service with a journal of its own."""
 
 
 _VM = re.compile(
@@ -82,6 +103,11 @@ def format_plan(plan: Plan) -> str:
     lines += ["journal sqlite"] if plan.has_sqlite else []
     lines += [] if plan.moves_live else ["moves cold"]
     lines += ["changes large"] if plan.large_changes else []
+    lines += [f"limit {plan.user_limit}"] if plan.user_limit else []
+    lines += [f"slowness {_number(plan.slowness)}"] if plan.slowness != 1.0 else []
+    lines += [f"driver {plan.driver}"] if plan.driver != "machines" else []
+    lines += [f"workers {plan.workers}"] if plan.workers else []
+    lines += [f"nodes {plan.nodes}"] if plan.nodes else []
     lines += [f"host {host}" for host in plan.hosts]
     lines += [
         f"group {group.name} {group.kind}" + (f" {group.terms}" if group.terms != "{}" else "")
@@ -105,6 +131,11 @@ def parse_plan(text: str) -> Plan:
         "has_sqlite": False,
         "moves_live": True,
         "large_changes": False,
+        "user_limit": 0,
+        "slowness": 1.0,
+        "driver": "machines",
+        "workers": 0,
+        "nodes": 0,
     }
     hosts: list[str] = []
     groups: list[PlannedGroup] = []
@@ -131,6 +162,14 @@ def parse_plan(text: str) -> Plan:
                     values["moves_live"] = rest == "live"
                 case "changes":
                     values["large_changes"] = rest == "large"
+                case "limit":
+                    values["user_limit"] = int(rest)
+                case "slowness":
+                    values["slowness"] = float(rest)
+                case "driver":
+                    values["driver"] = rest
+                case "workers" | "nodes":
+                    values[word] = int(rest)
                 case "host":
                     hosts.append(rest)
                 case "group":

@@ -2,13 +2,15 @@
 
 import gc
 import multiprocessing
+import os
+import shutil
 import signal
 import tempfile
 import threading
 import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
@@ -20,9 +22,11 @@ from forewarn.simulator.plan import Plan
 from forewarn.simulator.simulation import Simulation
 
 LONGEST = 60.0
-"""Seconds of real time after which a simulation is given up."""
-NEVER_ENDED = f"the simulation did not end in {LONGEST:g} s of real time"
+"""Seconds of processor time after which a simulation is given up, however busy the machine is."""
+NEVER_ENDED = f"the simulation did not end in {LONGEST:g} s of processor time"
 _MEMORY = Path("/dev/shm")  # noqa: S108 - each run makes a directory of its own there
+_PREFIX = "forewarn-simulation-"
+"""Begins the names of those directories; the id of the process follows."""
 _AT_A_TIME = 10
 _LONGEST_LIFE = 100
 """Portions of seeds after which a worker is replaced, so that nothing it forgot to free adds up."""
@@ -50,32 +54,77 @@ class TookTooLong(KeyboardInterrupt):
     """A simulation did not end. It is of a kind that event loops let through."""
 
 
-def run_seeds(seeds: Sequence[int], jobs: int = 1, sqlite_percent: int | None = None) -> Iterator[SeedRun]:
+class PlanShares(msgspec.Struct, frozen=True):
+    """Percent of the seeds with a real journal, several nodes, and rollouts; None for the usual share."""
+
+    sqlite: int | None = None
+    nodes: int | None = None
+    rollouts: int | None = None
+
+
+_USUAL = PlanShares()
+
+
+def run_seeds(seeds: Sequence[int], jobs: int = 1, shares: PlanShares = _USUAL) -> Iterator[SeedRun]:
     """Run seeds in so many processes; yield what came of each, in their order."""
-    run = partial(run_seed, sqlite_percent=sqlite_percent)
+    run = partial(run_seed, shares=shares)
+    remove_left_over()
     if jobs == 1:
         yield from map(run, seeds)
         return
     processes = multiprocessing.get_context("fork")
-    with processes.Pool(jobs, initializer=_ignore_interrupts, maxtasksperchild=_LONGEST_LIFE) as pool:
-        yield from pool.imap(run, seeds, chunksize=_AT_A_TIME)
+    try:
+        with processes.Pool(jobs, initializer=_leave_signals_alone, maxtasksperchild=_LONGEST_LIFE) as pool:
+            yield from pool.imap(run, seeds, chunksize=_AT_A_TIME)
+    finally:
+        remove_left_over()  # workers that were ended in the middle of a simulation remove nothing
 
 
-def run_seed(seed: int, *, sqlite_percent: int | None = None) -> SeedRun:
+def remove_left_over() -> None:
+    """Remove the directories of simulations whose processes are dead."""
+    for path in _parent().glob(f"{_PREFIX}*"):
+        process = path.name.removeprefix(_PREFIX).partition("-")[0]
+        if process.isdecimal() and not _is_alive(int(process)):
+            shutil.rmtree(path, ignore_errors=True)  # another user's stay
+
+
+def _is_alive(process: int) -> bool:
+    with suppress(PermissionError):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return False
+    return True
+
+
+def _parent() -> Path:
+    """Return where simulations make their directories: in memory, if possible."""
+    return _MEMORY if _MEMORY.is_dir() else Path(tempfile.gettempdir())
+
+
+def run_seed(seed: int, shares: PlanShares = _USUAL) -> SeedRun:
     """Run the plan of a seed."""
-    return run_plan(plan_of(seed, sqlite_percent))
+    return run_plan(plan_of(seed, shares))
 
 
-def plan_of(seed: int, sqlite_percent: int | None = None) -> Plan:
-    """Return the plan of a seed. ``sqlite_percent``: the share of seeds with a real journal, if not the usual one."""
-    return make_plan(seed, has_sqlite=None if sqlite_percent is None else seed % 100 < sqlite_percent)
+def plan_of(seed: int, shares: PlanShares = _USUAL) -> Plan:
+    """Return the plan of a seed."""
+    return make_plan(
+        seed,
+        has_sqlite=_is_of(seed, shares.sqlite),
+        has_nodes=_is_of(seed, shares.nodes),
+        has_rollouts=_is_of(seed, shares.rollouts),
+    )
+
+
+def _is_of(seed: int, percent: int | None) -> bool | None:
+    return None if percent is None else seed % 100 < percent
 
 
 def run_plan(plan: Plan, *, has_transcript: bool = False) -> SeedRun:
     """Run a plan. A simulation that fails itself, or does not end, is a problem like any other."""
     global _app  # noqa: PLW0603 - it belongs to the process
-    parent = _MEMORY if _MEMORY.is_dir() else None
-    with tempfile.TemporaryDirectory(dir=parent, prefix="forewarn-simulation-") as directory:
+    with tempfile.TemporaryDirectory(dir=_parent(), prefix=f"{_PREFIX}{os.getpid()}-") as directory:
         simulation = None
         try:
             with _time_limit():
@@ -111,15 +160,19 @@ def _time_limit() -> Iterator[None]:
     def give_up(*_: object) -> None:
         raise TookTooLong
 
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, LONGEST)
+    before, before_alarm = signal.signal(signal.SIGPROF, give_up), signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_PROF, LONGEST)
+    signal.setitimer(signal.ITIMER_REAL, 20 * LONGEST)  # one that waits for ever takes no processor time
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGPROF, before)
+        signal.signal(signal.SIGALRM, before_alarm)
 
 
-def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the process that started the workers."""
+def _leave_signals_alone() -> None:
+    """Leave Ctrl-C to the process that started the workers; it ends them by SIGTERM."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -131,6 +131,9 @@ def _without_groups(plan: Plan) -> Iterator[Plan]:
 
 def _without_extras(plan: Plan) -> Iterator[Plan]:
     yield replace(plan, has_sqlite=False)
+    yield replace(plan, workers=0)
+    if plan.nodes > 2:
+        yield replace(plan, nodes=plan.nodes - 1)
     for owner in reversed(plan.owners):
         owners = {name: owned for name, owned in plan.owners.items() if name != owner}
         yield _without_names(replace(plan, owners=owners), {owner})

@@ -5,16 +5,20 @@ import contextvars
 import hashlib
 import logging
 import os
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from random import Random
+from typing import cast
 
 import msgspec
 
 from forewarn import randomness
+from forewarn.config.settings import Settings
 from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import Announced, Entry, StartedAtOnce
 from forewarn.core.fleet import Fleet
@@ -27,9 +31,10 @@ from forewarn.simulator.actors.fleet_files import FleetFile
 from forewarn.simulator.actors.guests import Guests
 from forewarn.simulator.actors.operators import Operators
 from forewarn.simulator.environment.clock import SimulatedClock
+from forewarn.simulator.environment.gates import SimulatedGates
 from forewarn.simulator.environment.journal import AppendFault, SimulatedDisk, SimulatedJournal
 from forewarn.simulator.environment.loop import SimulatedLoop
-from forewarn.simulator.environment.machines import DriverBehaviour, Machines
+from forewarn.simulator.environment.machines import DriverBehaviour, Machine, Machines
 from forewarn.simulator.environment.network import Network
 from forewarn.simulator.environment.receivers import Receivers
 from forewarn.simulator.environment.service import Service, settings_of
@@ -39,10 +44,13 @@ from forewarn.simulator.exchanges import (
     ControlExchange,
     DiskFault,
     Exchange,
+    HostCommandRun,
     MachineOperation,
+    MachineState,
     ProcessState,
     VmExchange,
 )
+from forewarn.simulator.node_faults import NodeFaults
 from forewarn.simulator.plan import Plan
 from forewarn.simulator.promises.checker import Promises
 from forewarn.simulator.transcript import Transcript
@@ -50,6 +58,7 @@ from forewarn.simulator.transcript import Transcript
 _RESTART_PAUSE = 2.0
 """Seconds after which a supervisor starts a service that has ended."""
 _SETTLE_STEP = 30.0
+_GOES_ON = re.compile(rb'"state":"(?:running|stopping)"')
 
 
 class SimulationReport(msgspec.Struct):
@@ -84,32 +93,41 @@ class Simulation:
         self._clock = SimulatedClock(loop)
         self._disk = SqliteDisk(directory, random) if plan.has_sqlite else SimulatedDisk()
         self._machines = Machines(loop)
+        self._machines.slowness = plan.slowness
+        for vm in plan.vms:
+            self._machines.all[vm.name] = Machine(vm.name, vm.host)
         self._behaviour = DriverBehaviour()
         self._behaviour.on_fault = self._count
+        self._gates = SimulatedGates()
+        self._gates.on_fault = self._count
         self._receivers = Receivers(loop)
         self._receivers.on_received = self._see
         self._promises = Promises(plan)
         self.transcript = Transcript(is_wanted=has_transcript)
         self._fleet_file = FleetFile(directory / "fleet.toml", plan)
-        settings = settings_of(directory, hurry=plan.hurry, fleet=self._fleet_file.path)
-        self._service = Service(
-            loop,
-            self._network,
-            self._clock,
-            self._machines,
-            self._behaviour,
-            self._journal,
-            settings,
-            self._receivers,
-            random,
+        settings = settings_of(
+            directory, hurry=plan.hurry, fleet=self._fleet_file.path, user_operation_limit=plan.user_limit
         )
-        self._service.app = app
-        self._service.moves_live, self._service.large_changes = plan.moves_live, plan.large_changes
-        self._service.on_change = self._on_service_change
-        self._service.on_commit = self._on_commit
-        self._operators = Operators(plan, loop, self._service, self._see)
-        self._guests = Guests(plan, loop, self._network, self._clock, directory, random, self._see)
+        self._nodes = NodeFaults(plan, loop, self._network, random, self._on_node_fault) if plan.nodes else None
+        self._services = self._make_services(settings)
+        self._apps = cast("list[object]", app or [])
+        self._revision = 0
+        """The newest that is told of in the transcript."""
+        for number, service in enumerate(self._services):
+            self._configure(service, number)
+        self._service = self._services[0]
+        nodes = self._nodes.nodes if self._nodes else None
+        self._told: set[str] = set()
+        """The problems that the transcript has."""
+        if nodes:
+            nodes.on_leader = lambda node: self.transcript.note(loop.time(), f"node {node} leads")
+            nodes.on_wrong = self._tell_problem
+            self._machines.holds_lease = nodes.database.holds_lease
+        request = nodes.request if nodes else self._service.request
+        self._operators = Operators(plan, loop, request, self._see, nodes.as_of if nodes else None)
+        self._guests = Guests(plan, loop, self._network, self._clock, directory, random, self._see, nodes)
         self._machines.on_operation = self._on_operation
+        self._machines.on_host_command = self._on_host_command
         self._disk.on_crash = self._service.kill
         self._disk.on_fault = self._on_disk_fault
         self._steps = 0
@@ -119,10 +137,28 @@ class Simulation:
         self._is_serving = asyncio.Event()
         self._context = contextvars.copy_context()
 
+    def _make_services(self, settings: Settings) -> Sequence[Service]:
+        parts = self._machines, self._behaviour
+        more = self._receivers, self._random
+        if self._nodes:
+            return self._nodes.make(self._directory, settings, parts, more)
+        return [Service(self._loop, self._network, self._clock, *parts, self._journal, settings, *more)]
+
+    def _configure(self, service: Service, number: int) -> None:
+        plan = self._plan
+        service.app = self._apps[number] if number < len(self._apps) else None
+        service.moves_live, service.large_changes = plan.moves_live, plan.large_changes
+        service.driver = plan.driver
+        service.workers = 0 if plan.has_sqlite or plan.nodes else plan.workers
+        service.site.on_fault = self._count
+        service.gates = self._gates
+        service.on_change = partial(self._on_service_change, service)
+        service.on_commit = self._on_commit
+
     @property
     def app(self) -> object:
-        """The application, for the next simulation in this process."""
-        return self._service.app
+        """The applications of all services, for the next simulation in this process."""
+        return [*(service.app for service in self._services), *self._apps[len(self._services) :]]
 
     def run(self) -> SimulationReport:
         """Let the plan happen; everything that is simulated is gone afterwards."""
@@ -134,13 +170,13 @@ class Simulation:
             finally:
                 self._end()
         problems = [
-            *self._promises.problems,
-            *self._disk.wrong,
-            *self._machines.wrong,
-            *self._guests.wrong,
+            *([] if self._has_lost_entries else self._broken_promises()),
+            *(self._nodes.wrong if self._nodes else ()),
             *self._loop.failures,
             *self._logged,
         ]
+        for problem in problems:  # those that were noticed only at the end, or by no exchange
+            self._tell_problem(problem)
         return SimulationReport(
             self._plan,
             list(dict.fromkeys(problems)),
@@ -151,9 +187,21 @@ class Simulation:
             self._reached,
         )
 
+    @property
+    def _has_lost_entries(self) -> bool:
+        """Whether a standby took over without the last entries: then nodes report it, and promise nothing else."""
+        return self._nodes is not None and self._nodes.nodes.database.lost > 0
+
+    def _broken_promises(self) -> list[str]:
+        sites = [wrong for service in self._services for wrong in service.site.wrong]
+        return [*self._promises.problems, *self._disk.wrong, *self._machines.wrong, *self._guests.wrong, *sites]
+
     async def _story(self) -> None:
-        self._start_service()
+        for service in self._services:
+            self._start_service(service)
         await self._is_serving.wait()
+        if self._nodes:
+            await self._nodes.begin()
         await self._operators.prepare()
         for vm in self._plan.vms:
             self._guests.start(vm.name)
@@ -169,44 +217,87 @@ class Simulation:
         disk.next_faults.clear()
         network.loses, network.delay = 0.0, 0.002
         self._behaviour.next_faults.clear()
+        self._service.site.has_faults = False
+        if self._nodes:
+            self._nodes.mend()
         self._receivers.is_down = False
+        self._gates.state = ""
         self._clock.drift(0.0)
         self._see(self._clock_change())
         self._fleet_file.edit("mend", "-", "-")
         self._guests.quieten()
         self.transcript.note(self._loop.time(), "all faults stop")
+        for each in self._plan.actions:  # what recurs would never end
+            if isinstance(each, act.RequestRollout) and '"every"' in each.terms:
+                await self._operators.ask("ann", "POST", f"/v1/rollouts/{each.rollout}/cancel", "", f"end-{each.key}")
         await self._wait_for_the_end_of_events()
         ask = self._operators.ask
+        if self._has_rollouts:
+            await self._read_rollouts()
         names = (each.name for each in self._plan.actions if isinstance(each, act.RequestSubscription))
         for name in dict.fromkeys(names):
             await ask("ann", "POST", f"/v1/subscriptions/{name}/test", "", f"test-{name}")  # it sends what waits, too
         await asyncio.sleep(_SETTLE_STEP)
         await self._operators.read_everything("ann")
+        await ask("ann", "GET", "/v1/events?finished=1000")
+        for machine in self._machines.all.values():
+            state = MachineState(machine.name, machine.host, machine.is_running, machine.exists, self._loop.time())
+            self._see(state)
         for path in self._promises.questions():
             await ask("ann", "GET", path)
         for asked in tuple(self._promises.repetitions()):
             await ask(asked.who, asked.method, asked.path, asked.body.decode(), asked.key)
+        if self._nodes:
+            await self._nodes.compare_documents()
         self._promises.settle(self._loop.time())
+
+    @property
+    def _has_rollouts(self) -> bool:
+        return any(isinstance(each, act.RequestRollout) for each in self._plan.actions)
+
+    async def _read_rollouts(self) -> None:
+        """Read how rollouts stand, and all that is recorded of them."""
+        await self._operators.ask("ann", "GET", "/v1/rollouts?finished=1000")
+        path, cursor = "/v1/history?order=oldest&limit=1000", ""
+        while path:
+            page = await self._operators.ask("ann", "GET", f"{path}{cursor}")
+            following = msgspec.json.decode(page.response).get("next") if page.status == 200 else None
+            cursor = f"&cursor={following}"
+            path = path if following else ""
+
+    async def _is_at_rest(self) -> bool:
+        """Tell whether no event is unfinished, and no rollout goes on by itself."""
+        listed = await self._operators.ask("ann", "GET", "/v1/events")
+        is_over = listed.status == 200 and b'"items":[]' in listed.response
+        if is_over and self._has_rollouts:
+            listed = await self._operators.ask("ann", "GET", "/v1/rollouts")
+            return listed.status == 200 and not _GOES_ON.search(listed.response)
+        return is_over
 
     async def _wait_for_the_end_of_events(self) -> None:
         ends = self._loop.time() + self._promises.seconds_to_settle()
         while self._loop.time() < ends:
             await asyncio.sleep(_SETTLE_STEP)
-            if self._service.is_serving and self._operators.is_idle:
-                listed = await self._operators.ask("ann", "GET", "/v1/events")
-                if listed.status == 200 and b'"items":[]' in listed.response:
-                    break
+            is_ready = any(service.is_serving for service in self._services) and self._operators.is_idle
+            if is_ready and await self._is_at_rest():
+                break
 
     def _do(self, action: PlannedAction) -> None:
         self._steps += 1
         self._reached.update(coverage.of_action(action))
         self.transcript.action(self._loop.time(), str(action))
+        if self._nodes and self._nodes.do(action):
+            return
+        service = self._nodes.nodes.named("leader") if self._nodes else self._service
         match action:
             case act.KillService(callbacks=callbacks):
-                if self._service.process is not None:
-                    self._service.process.kill_after = callbacks
+                if service.process is not None:
+                    service.process.kill_after = callbacks
+            case act.LosePower():
+                service.program.lose_power()
+                service.kill()
             case act.RestartService():
-                self._service.stop()
+                service.stop()
             case act.FailAppends(count=count, fault=fault):
                 self._disk.next_faults += [AppendFault(fault)] * count
             case act.FillDisk(seconds=seconds):
@@ -232,6 +323,8 @@ class Simulation:
                 self._for(seconds, lambda on: setattr(self._network, "delay", delay if on else 0.002))
             case act.RefuseNotifications(seconds=seconds):
                 self._for(seconds, lambda on: setattr(self._receivers, "is_down", on))
+            case act.FailGate(state=state, seconds=seconds):
+                self._for(seconds, lambda on: setattr(self._gates, "state", state if on else ""))
             case act.RebootGuest(vm=vm, seconds=seconds):
                 self._guests.kill(vm)
                 self._loop.call_later(seconds, self._guests.start, vm)
@@ -240,7 +333,7 @@ class Simulation:
             case act.EditFleetFile(edit=edit, subject=subject, value=value):
                 self._fleet_file.edit(edit, subject, value)
             case act.ApplyFleetFile():
-                self._service.apply_fleet_file()
+                service.apply_fleet_file()
             case _:
                 self._operators.do(action)
 
@@ -254,33 +347,40 @@ class Simulation:
             with records[-1].open("ab") as file:
                 file.write(b'\n{"line":"step","na')
 
-    def _on_service_change(self) -> None:
-        """Note what became of the service; when it has ended, a supervisor starts it again."""
-        service = self._service
+    def _on_service_change(self, service: Service) -> None:
+        """Note what became of a service; when it has ended, a supervisor starts it again."""
         if service.is_serving:
             self._is_serving.set()
             state = "serving"
         else:
             state = "failed to start" if service.start_failure else "ended"
-            self._loop.call_later(_RESTART_PAUSE, self._start_service, context=self._context)
-        self._see(ProcessState(state, self._loop.time(), self._reason()))
+            self._loop.call_later(_RESTART_PAUSE, self._start_service, service, context=self._context)
+        reason = ("unreadable disk: " if self._disk.is_unreadable else "") + service.start_failure
+        self._see(ProcessState(state, self._loop.time(), reason, service.name))
 
-    def _start_service(self) -> None:
-        if not self._service.is_alive:
-            self._see(ProcessState("starting", self._loop.time()))
-            self._service.start()
+    def _start_service(self, service: Service) -> None:
+        if not service.is_alive:
+            self._see(ProcessState("starting", self._loop.time(), node=service.name))
+            service.start()
 
-    def _reason(self) -> str:
-        excuse = "unreadable disk: " if self._disk.is_unreadable else ""
-        return excuse + self._service.start_failure
+    def _on_node_fault(self, what: str, node: str = "") -> None:
+        """Count what happens to nodes; it may explain that they refuse something."""
+        self._count(what)
+        self._see(DiskFault(what, self._loop.time()))
+        if node:
+            self._see(ProcessState(what, self._loop.time(), node=node))
 
     def _clock_change(self) -> ClockChange:
         return ClockChange(self._loop.time(), self._clock.error.total_seconds(), self._clock.rate)
 
-    def _on_operation(self, vm: str, what: str, event: str) -> None:
+    def _on_operation(self, vm: str, what: str, event: str, host: str) -> None:
         self._reached[f"machine {what}"] += 1
-        self._see(MachineOperation(vm, what, event, self._loop.time()))
+        self._see(MachineOperation(vm, what, event, self._loop.time(), host))
         self._let_guest_follow(vm, boots=what in (EventType.REBOOT, EventType.REDEPLOY))
+
+    def _on_host_command(self, host: str, running: list[str]) -> None:
+        self._reached["machine host command"] += 1
+        self._see(HostCommandRun(host, tuple(running), self._loop.time()))
 
     def _let_guest_follow(self, vm: str, *, boots: bool) -> None:
         """Let a guest end, boot or go on, as its machine does."""
@@ -297,6 +397,10 @@ class Simulation:
         self._see(DiskFault(what, self._loop.time()))
 
     def _on_commit(self, at: float, entry: Entry, fleet: Fleet) -> None:
+        if self._nodes:
+            if entry.revision <= self._revision:
+                return  # another node holds it already
+            self._revision = entry.revision
         self._reached.update(coverage.of_facts(entry.facts))
         for fact in entry.facts:
             if isinstance(fact, Announced | StartedAtOnce):
@@ -313,7 +417,12 @@ class Simulation:
         self._hash.update(repr(exchange).replace(str(self._directory), "/simulation").encode())
         known = len(self._promises.problems)
         self._promises.see(exchange)
-        for problem in self._promises.problems[known:]:
+        for problem in [] if self._has_lost_entries else self._promises.problems[known:]:
+            self._tell_problem(problem)
+
+    def _tell_problem(self, problem: str) -> None:
+        if problem not in self._told:
+            self._told.add(problem)
             self.transcript.problem(self._loop.time(), problem)
 
     def _journal(self) -> Journal:
@@ -324,7 +433,9 @@ class Simulation:
         asyncio.set_event_loop(None)
         randomness.use_source(os.urandom)
         self._guests.close()
-        self._service.forget()
+        for service in self._services:
+            service.forget()
+            service.program.lose_power()
         self._loop.dispose()
         if isinstance(self._disk, SqliteDisk):
             self._disk.close()

@@ -24,6 +24,7 @@ from forewarn.simulator.exchanges import (
     ClockChange,
     ControlExchange,
     Exchange,
+    HostCommandRun,
     MachineOperation,
     ProcessState,
     VmExchange,
@@ -114,8 +115,11 @@ class Transcript:
                 self.control(exchange)
             case MachineOperation(vm=vm, what=what, event=event, at=at):
                 self.note(at, f"machine {vm}: {what}" + (f" for {event}" if event else ""))
-            case ProcessState(state=state, at=at, reason=reason):
-                self.note(at, f"the service: {state}" + (f": {reason}" if reason else ""))
+            case HostCommandRun(host=host, at=at):
+                self.note(at, f"host {host}: the command begins")
+            case ProcessState(state=state, at=at, reason=reason, node=node):
+                who = f"node {node}" if node else "the service"
+                self.note(at, f"{who}: {state}" + (f": {reason}" if reason else ""))
             case ClockChange(at=at, error=error, drift=drift):
                 drifting = f" and drifts by {drift:g}" if drift else ""
                 self.note(at, f"the clock of the service is {error:g} s ahead{drifting}")
@@ -187,9 +191,10 @@ def _response(status: int, body: bytes) -> str:
 
 
 def _approval(body: bytes) -> str:
-    """Tell which events a VM approves, or what else it sends."""
+    """Tell which events a VM approves or postpones, or what else it sends."""
     ids = [found.decode() for found in _ID_BYTES.findall(body)]
-    return f"approves {', '.join(ids)}" if ids else f"sends {body[:_LONGEST].decode(errors='replace')!r}"
+    verb = "postpones" if b"PostponeRequests" in body else "approves"
+    return f"{verb} {', '.join(ids)}" if ids else f"sends {body[:_LONGEST].decode(errors='replace')!r}"
 
 
 def _document(body: bytes) -> str:

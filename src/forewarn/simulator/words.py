@@ -28,6 +28,7 @@ from forewarn.core.facts import (
     IncarnationsRaised,
     ObservationRecorded,
     Postponed,
+    Selected,
     Started,
     StartedAtOnce,
     SubscriptionRemoved,
@@ -44,6 +45,7 @@ from forewarn.core.facts import (
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import ApprovalRule, Event, EventStatus, EvictionPolicy, GroupTerms, Policy, Vm
+from forewarn.core.rollouts.sentences import describe
 
 MONDAY = datetime(2024, 1, 1, tzinfo=UTC)
 """Every transcript begins on a Monday."""
@@ -157,6 +159,9 @@ def say(fact: AnyFact, labels: Labels) -> str:
         case IncarnationsRaised(groups=groups, retired=retired):
             raised = [f"the incarnation of {name} is raised to {number}" for name, number in groups.items()]
             return ", ".join([*raised, *([f"removed VMs have seen incarnation {retired}"] if retired else [])])
+        case Selected(operation=operation, names=names, refused=refused):
+            spared = "".join(f"; not to {name}: {why}" for name, why in refused.items())
+            return labels.put_into(f"{operation} is done to {', '.join(names)}{spared}")
         case ClockStepped(at=at, expected=expected):
             return f"the clock steps from {say_time(expected)} to {say_time(at)}"
         case ObservationRecorded(observation=observation):
@@ -183,6 +188,8 @@ def say(fact: AnyFact, labels: Labels) -> str:
         case ChangesHeld(changes=changes, ended=ended):
             told = [_held(each, labels) for each in changes]
             return "; ".join([*told, *(f"no change of {each.kind} {each.name} is held any more" for each in ended)])
+        case _:
+            return describe(fact)
 
 
 def _asks_driver(fact: VmRemoved | VmDeallocated | VmStarted) -> str:

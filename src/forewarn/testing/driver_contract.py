@@ -8,10 +8,16 @@
         @pytest.fixture
         def trial(self): return MyTrial()
 
+A driver that fences terms passes ``FencingDriverContract`` with a ``FencingDriverTrial``.
+
 Needs pytest, and nothing of Forewarn's service.
 """
 
+import multiprocessing.process
+import os
+import signal
 import threading
+import warnings
 from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from datetime import UTC, datetime
@@ -26,6 +32,9 @@ from forewarn.core.model import Event, EventSource, EventStatus, EventType, Host
 from forewarn.core.placement import Capacity
 from forewarn.node.driver import (
     Driver,
+    HostCommand,
+    HostCommandEnded,
+    HostCommandOutcome,
     Impact,
     ImpactDone,
     ImpactFailed,
@@ -34,8 +43,11 @@ from forewarn.node.driver import (
     ImpactUnderway,
     ImpactUnknown,
     SupportsCapacity,
+    SupportsHostCommands,
     SupportsPower,
+    can_run_commands,
     can_switch,
+    fences_terms,
 )
 from forewarn.node.driver_calls import EXPECTED_CALL, check_driver, check_outcome, class_path_of, describe_error
 from forewarn.testing.calls import begin, in_time
@@ -65,6 +77,14 @@ class DriverTrial(ABC):
     def crash_during(self, impact: Impact) -> None:
         """Begin an impact and lose the driver half-way. Kill a process here if yours can be killed."""
         perform(self, self.make(), impact)
+
+    def times_run(self, command_id: str) -> int:
+        """Count how often a command was run on a host; a trial of a driver that runs commands defines it."""
+        pytest.fail(f"{type(self).__name__} does not define times_run, and its driver runs commands on hosts")
+
+    def host_command(self) -> HostCommand:
+        """Return a new command that ends by itself on its host."""
+        return HostCommand(uuid4().hex, Host("h1"), "update", 60, self.now())
 
     def impact(self) -> Impact:
         """Return a new impact that the driver can do: a reboot of one VM."""
@@ -216,6 +236,19 @@ class DriverContract:
                 assert isinstance(_switched(trial, driver, vm), ImpactDone)
         driver.close()
 
+    def test_a_command_on_a_host_is_run_once(self, trial: DriverTrial) -> None:
+        """A driver that runs commands on hosts begins none when it is asked, and runs none again."""
+        driver, command = trial.make(), trial.host_command()
+        if isinstance(driver, SupportsHostCommands) and can_run_commands(driver):
+            assert isinstance(driver.outcome_on_host(command), ImpactNotBegun | ImpactUnderway | ImpactUnknown)
+            assert trial.times_run(command.id) == 0
+            driver.run_on_host(command)
+            end = _run_on_host(trial, driver, command)
+            assert isinstance(end, HostCommandEnded)
+            assert driver.outcome_on_host(command) == end
+            assert trial.times_run(command.id) == 1
+        driver.close()
+
     def test_capacity_is_told_for_what_is_asked(self, trial: DriverTrial) -> None:
         """A driver that tells capacity names each VM and host that it was asked for, or leaves it unlimited."""
         driver, (vm, *_) = trial.make(), trial.impact().vms
@@ -235,6 +268,132 @@ class DriverContract:
         driver = trial.make()
         driver.close()
         driver.close()
+
+
+class FencingDriverTrial(DriverTrial):
+    """A driver that fences terms, and its machines."""
+
+    @abstractmethod
+    def make_elsewhere(self) -> Driver:
+        """Make a driver for the same machines as another node does: with a ``directory`` of its own."""
+
+
+class FencingDriverContract(DriverContract):
+    """The rules for a driver that fences terms. Subclass it and define the fixture ``trial``."""
+
+    @pytest.fixture
+    def trial(self) -> FencingDriverTrial:
+        pytest.fail(f"{type(self).__name__} defines no fixture 'trial' that returns a FencingDriverTrial")
+
+    def test_it_says_that_it_fences(self, trial: FencingDriverTrial) -> None:
+        """A driver without a true ``fences_terms`` is not called for what another leader attempted."""
+        driver = trial.make()
+
+        assert fences_terms(driver)
+        driver.close()
+
+    def test_a_lower_term_is_refused(self, trial: FencingDriverTrial) -> None:
+        """After an impact of a higher term, one of a lower term ends as unknown and does nothing."""
+        driver, other, impact = trial.make(), trial.make_elsewhere(), in_term(trial.impact(), 2)
+        ended(trial, driver, impact, perform(trial, driver, impact))
+        late = in_term(trial.impact(), 1)
+
+        assert isinstance(ended(trial, other, late, perform(trial, other, late)), ImpactUnknown)
+        assert isinstance(ended(trial, other, late, outcome_of(trial, other, late)), ImpactUnknown)
+        assert trial.times_done(late.event.id) == 0
+        assert trial.times_done(impact.event.id) == 1
+        driver.close()
+        other.close()
+
+    def test_a_question_fences_too(self, trial: FencingDriverTrial) -> None:
+        """Once a leader has asked for the outcome, no earlier leader begins the impact."""
+        driver, other, impact = trial.make(), trial.make_elsewhere(), trial.impact()
+        asked = ended(trial, other, impact, outcome_of(trial, other, in_term(impact, 2, is_elsewhere=True)))
+        late = in_term(impact, 1)
+
+        assert isinstance(asked, ImpactNotBegun)
+        assert isinstance(ended(trial, driver, late, perform(trial, driver, late)), ImpactUnknown)
+        assert trial.times_done(impact.event.id) == 0
+        now = in_term(impact, 2)
+        assert isinstance(ended(trial, other, now, perform(trial, other, now)), ImpactDone)
+        assert trial.times_done(impact.event.id) == 1
+        driver.close()
+        other.close()
+
+    def test_the_same_term_does_nothing_twice(self, trial: FencingDriverTrial) -> None:
+        """Terms change nothing for a leader that asks again."""
+        driver, impact = trial.make(), in_term(trial.impact(), 2)
+        for _ in range(2):
+            assert isinstance(ended(trial, driver, impact, perform(trial, driver, impact)), ImpactDone)
+
+        assert trial.times_done(impact.event.id) == 1
+        driver.close()
+
+    def test_another_node_knows_what_was_done(self, trial: FencingDriverTrial) -> None:
+        """The next leader never takes it for not begun, and does it not again."""
+        driver, other, impact = trial.make(), trial.make_elsewhere(), trial.impact()
+        before, asked, now = in_term(impact, 1), in_term(impact, 2, is_elsewhere=True), in_term(impact, 2)
+        ended(trial, driver, before, perform(trial, driver, before))
+        driver.close()
+
+        assert isinstance(
+            ended(trial, other, asked, outcome_of(trial, other, asked)), ImpactDone | ImpactFailed | ImpactUnknown
+        )
+        ended(trial, other, now, perform(trial, other, now))
+        assert trial.times_done(impact.event.id) == 1
+        other.close()
+
+    def test_another_node_repeats_nothing_after_a_crash(self, trial: FencingDriverTrial) -> None:
+        """Whatever the earlier leader left, the next one does not do it a second time."""
+        impact = trial.impact()
+        trial.crash_during(in_term(impact, 1))
+        other, asked = trial.make_elsewhere(), in_term(impact, 2, is_elsewhere=True)
+
+        outcome = ended(trial, other, asked, outcome_of(trial, other, asked))
+        assert isinstance(outcome, ImpactDone | ImpactFailed | ImpactUnknown)
+        perform(trial, other, in_term(impact, 2))
+        assert trial.times_done(impact.event.id) <= 1
+        other.close()
+
+    def test_a_leader_that_was_stopped_before_its_call_does_nothing(self, trial: FencingDriverTrial) -> None:
+        """A process is stopped between the attempt and the call; the next leader performs; then it continues."""
+        impact = trial.impact()
+        stopped = _stop_before_perform(trial, in_term(impact, 1))
+        other, asked, now = trial.make_elsewhere(), in_term(impact, 2, is_elsewhere=True), in_term(impact, 2)
+        try:
+            assert isinstance(ended(trial, other, asked, outcome_of(trial, other, asked)), ImpactNotBegun)
+            assert isinstance(ended(trial, other, now, perform(trial, other, now)), ImpactDone)
+        finally:
+            os.kill(stopped.pid or 0, signal.SIGCONT)
+        stopped.join(2 * trial.longest_call)
+
+        assert stopped.exitcode == 0, "the process that was stopped did not end well"
+        assert trial.times_done(impact.event.id) == 1
+        other.close()
+
+
+def in_term(impact: Impact, term: int, *, is_elsewhere: bool = False) -> Impact:
+    """Return an impact as a leader of this term asks for it, perhaps after an attempt of another node."""
+    return replace(impact, term=term, attempt=term, attempted_elsewhere=is_elsewhere)
+
+
+def _stop_before_perform(trial: DriverTrial, impact: Impact) -> multiprocessing.process.BaseProcess:
+    """Return a process that is stopped, and performs an impact when it continues."""
+
+    def perform_when_continued() -> None:
+        driver = trial.make()
+        os.kill(os.getpid(), signal.SIGSTOP)
+        ended(trial, driver, impact, perform(trial, driver, impact))
+        driver.close()
+
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", DeprecationWarning
+        )  # of a fork beside threads, which the process does not use
+        process = multiprocessing.get_context("fork").Process(target=perform_when_continued)
+        process.start()
+    os.waitpid(process.pid or 0, os.WUNTRACED)
+    return process
 
 
 def unknown_type(word: str = "polish") -> EventType:
@@ -260,6 +419,17 @@ def _switched(trial: DriverTrial, driver: Driver, vm: Vm) -> ImpactOutcome:
         if not isinstance(outcome, ImpactUnderway):
             return outcome
         trial.wait_until(outcome.check_at)
+    pytest.fail("the driver says Underway for ever")
+
+
+def _run_on_host(trial: DriverTrial, driver: SupportsHostCommands, command: HostCommand) -> HostCommandOutcome:
+    """Run a command, and ask until it has ended, as the node does."""
+    outcome = driver.run_on_host(command)
+    for _ in range(1000):
+        if not isinstance(outcome, ImpactUnderway):
+            return outcome
+        trial.wait_until(outcome.check_at)
+        outcome = driver.outcome_on_host(command)
     pytest.fail("the driver says Underway for ever")
 
 

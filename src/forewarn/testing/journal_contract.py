@@ -326,7 +326,7 @@ class JournalContract:
         assert in_time("follower", 30, following) == hosts(2, 3)
 
     def test_closing_lets_followers_go(self, loaded: Journal) -> None:
-        """Nobody waits for a journal that takes nothing more."""
+        """No caller waits for a closed journal."""
         following = begin(lambda: loaded.follow(0, timeout=600))
         for _ in range(300):  # the first time it may close before it is followed
             loaded.close()

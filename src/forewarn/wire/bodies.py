@@ -1,4 +1,4 @@
-"""Reading a JSON body that a stranger sent."""
+"""JSON bodies from untrusted callers."""
 
 from typing import TypeVar
 

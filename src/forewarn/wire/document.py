@@ -170,7 +170,7 @@ def keep_unreadable(before: Document | None, after: Document) -> Document:
 
     An event that can no longer be read is not gone: nothing that was done for it may be undone yet.
     """
-    if before is None or not after.unreadable:
+    if before is None:
         return after
     lost = {event.id for event in after.unreadable} - {event.id for event in after.events}
     kept = tuple(event for event in before.events if event.id in lost)

@@ -1,4 +1,4 @@
-"""Every refusal a VM can be given, by name: status, reason and body. The order of checks is the edge's."""
+"""Error responses to VMs, by name: status, reason and body. ``metadata/service.py`` decides the order of checks."""
 
 import msgspec
 
@@ -95,7 +95,7 @@ class _ErrorBody(msgspec.Struct):
 
 
 def read_error(body: bytes) -> str:
-    """Return what a refusal says, whoever wrote it: its ``error``, or else the body as it is."""
+    """Return the text of a refusal: its ``error``, or else the body."""
     try:
         return msgspec.json.decode(body, type=_ErrorBody).error
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors

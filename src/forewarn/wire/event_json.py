@@ -23,7 +23,7 @@ class EventJson(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
 
 
 def make_event_json(event: ScheduledEvent) -> EventJson:
-    """Say what an event is; a word that nobody knows is handed on as it came."""
+    """Decode an event; unknown values are passed on unchanged."""
     return EventJson(
         event_id=event.shown_id,
         event_status=show_status(event.status),

@@ -7,7 +7,8 @@ subscription    all but its signing secret, and of a URL the host alone
 import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import TypeVar, assert_never
+from types import NoneType
+from typing import TypeVar, assert_never, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -47,7 +48,13 @@ def show_record(record: msgspec.Struct) -> dict[str, object]:
 
 
 def _fields(record: Mapping[str, object]) -> dict[str, object]:
-    return {key: _SPELLED.get(key, _inside)(value) for key, value in record.items()}
+    return {
+        key: _SPELLED[key](value) if key in _SPELLED else value if type(value) in _SIMPLE else _inside(value)
+        for key, value in record.items()
+    }
+
+
+_SIMPLE = frozenset((str, int, bool, float, NoneType))
 
 
 def _inside(value: object) -> object:
@@ -101,6 +108,8 @@ def shown_target(subscription: Subscription) -> str:
 
 def public_fields(record: msgspec.Struct) -> dict[str, object]:
     """Return the fields of a fact, or of a record in one, as JSON has them, without secrets."""
+    if type(record) in _EVENT_CHANGED:  # most facts: the checks below take longer than everything else
+        return _changed_fields(record)
     if isinstance(record, AnyFact):
         return _public_fact(record)
     if isinstance(record, Subscription):
@@ -108,6 +117,7 @@ def public_fields(record: msgspec.Struct) -> dict[str, object]:
     fields = _all_fields(record)
     if isinstance(record, Token):
         del fields["hash"]
+        fields.pop("previous_hash", None)
     return fields
 
 
@@ -118,10 +128,8 @@ def _public_fact(fact: AnyFact) -> dict[str, object]:
         case facts.SubscriptionSet(subscription=subscription):
             return {"fact": "subscription-set", "subscription": public_fields(subscription)}
         case _ if isinstance(fact, facts.EventChanged):
-            fields = _all_fields(fact)
-            fields.pop("group", None)  # the journal's alone: readers are told the group with the event
-            return fields
-        case _ if isinstance(fact, (facts.EventCreated, facts.FleetFact, facts.EnrolmentFact)):
+            return _changed_fields(fact)
+        case _ if isinstance(fact, (facts.EventCreated, facts.FleetFact, facts.EnrolmentFact, facts.RolloutFact)):
             return _all_fields(fact)
         case (
             facts.TokenRevoked()
@@ -130,10 +138,20 @@ def _public_fact(fact: AnyFact) -> dict[str, object]:
             | facts.Fetched()
             | facts.ObservationRecorded()
             | facts.ClockStepped()
+            | facts.Selected()
         ):
             return _all_fields(fact)
         case _:
             assert_never(fact)
+
+
+_EVENT_CHANGED = frozenset(get_args(facts.EventChanged))
+
+
+def _changed_fields(fact: msgspec.Struct) -> dict[str, object]:
+    fields = _all_fields(fact)
+    fields.pop("group", None)  # the journal's alone: readers are told the group with the event
+    return fields
 
 
 def _all_fields(record: msgspec.Struct) -> dict[str, object]:

@@ -16,22 +16,6 @@ _VM_IDS = UUID("6f1f7f3e-5d0e-4c55-9d0b-0b6c6a6f9a5e")
 """The namespace of the ids of VMs that were declared without one."""
 
 
-def _vm_id(vm: Vm) -> str:
-    return vm.instance.vm_id or str(uuid5(_VM_IDS, vm.name))
-
-
-def _scale_set(group: Group) -> str:
-    return group.name if group.terms.kind is GroupKind.SCALE_SET else ""
-
-
-def _tags(vm: Vm) -> str:
-    return ";".join(f"{name}:{value}" for name, value in vm.instance.tags.items())
-
-
-def _tags_list(vm: Vm) -> list[JsonNode]:
-    return [{"name": name, "value": value} for name, value in vm.instance.tags.items()]
-
-
 class _ComputeField(msgspec.Struct, frozen=True):
     name: str
     since: str
@@ -48,10 +32,18 @@ _COMPUTE = (
     _ComputeField("platformUpdateDomain", "", lambda vm, _: str(vm.update_domain)),
     _ComputeField("resourceGroupName", "2017-08-01", lambda vm, _: vm.instance.resource_group_name),
     _ComputeField("subscriptionId", "2017-08-01", lambda vm, _: vm.instance.subscription_id),
-    _ComputeField("tags", "2017-08-01", lambda vm, _: _tags(vm)),
-    _ComputeField("tagsList", "2019-06-04", lambda vm, _: _tags_list(vm)),
-    _ComputeField("vmId", "", lambda vm, _: _vm_id(vm)),
-    _ComputeField("vmScaleSetName", "2017-12-01", lambda _, group: _scale_set(group)),
+    _ComputeField(
+        "tags", "2017-08-01", lambda vm, _: ";".join(f"{key}:{value}" for key, value in vm.instance.tags.items())
+    ),
+    _ComputeField(
+        "tagsList",
+        "2019-06-04",
+        lambda vm, _: [{"name": key, "value": value} for key, value in vm.instance.tags.items()],
+    ),
+    _ComputeField("vmId", "", lambda vm, _: vm.instance.vm_id or str(uuid5(_VM_IDS, vm.name))),
+    _ComputeField(
+        "vmScaleSetName", "2017-12-01", lambda _, group: group.name if group.terms.kind is GroupKind.SCALE_SET else ""
+    ),
     _ComputeField("vmSize", "", lambda vm, _: vm.instance.vm_size),
     _ComputeField("zone", "2017-12-01", lambda vm, _: vm.zone),
 )
@@ -76,10 +68,10 @@ def read_instance(document: JsonNode, path: str = "", format: str = "json") -> I
     """
     node = document
     for segment in path.strip("/").lower().split("/") if path.strip("/") else ():
-        found = [child for name, child in _children(node).items() if name.lower() == segment]
-        if not found:
+        children = {name.lower(): child for name, child in _children(node).items()}
+        if segment not in children:
             return NOT_FOUND
-        node = found[0]
+        node = children[segment]
     match format.lower(), node:
         case "json", str():
             # Azure: a single value has no JSON form, and JSON is also what leaving the format out asks for.

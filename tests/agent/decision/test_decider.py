@@ -7,9 +7,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from forewarn.agent.decision.actions import HandlerTraits
 from forewarn.agent.decision.approval_turn import Approver
 from forewarn.agent.decision.plan import HandlerTerms, OnFailure
-from forewarn.agent.decision.reaction import HandlerTraits
 from forewarn.agent.decision.rules import ApprovalMode, EventRule
 from forewarn.agent.handler import HandlerDone, HandlerFailed, HandlerNotBegun
 from forewarn.core.model import EventStatus

@@ -2,6 +2,7 @@
 
 import pytest
 
+from forewarn.agent.decision.actions import HandlerTraits
 from forewarn.agent.decision.facts import (
     ApprovalGiven,
     CallBegun,
@@ -13,7 +14,6 @@ from forewarn.agent.decision.facts import (
     HandlerSkipped,
 )
 from forewarn.agent.decision.memory import AgentMemory
-from forewarn.agent.decision.reaction import HandlerTraits
 from forewarn.agent.decision.run_counters import HandlerRunCounts, RunCounters
 from forewarn.agent.handler import Direction, HandlerDone
 from forewarn.client.changes import Ending

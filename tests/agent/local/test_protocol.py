@@ -45,7 +45,7 @@ def test_every_wish_can_be_said(line: bytes, request_: LocalRequest) -> None:
     ],
 )
 def test_what_cannot_be_understood_is_refused(line: bytes, sentence: str) -> None:
-    """Garbage, wrong types, unknown keys, nothing, and two wishes at once."""
+    """Garbage, wrong types, unknown keys, nothing, and two requests at once."""
     with pytest.raises(BadInput, match=sentence):
         read_request(line)
 

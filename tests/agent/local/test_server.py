@@ -37,16 +37,16 @@ class Program:
         self.reader = reader
         self.writer = writer
 
-    def send(self, *wishes: object) -> None:
-        self.writer.write(b"".join(json.dumps(wish).encode() + b"\n" for wish in wishes))
+    def send(self, *requests: object) -> None:
+        self.writer.write(b"".join(json.dumps(request).encode() + b"\n" for request in requests))
 
     async def hears(self) -> Answer:
         line = await self.reader.readline()
         heard: Answer = json.loads(line) if line else {}
         return heard
 
-    async def asks(self, wish: object) -> Answer:
-        self.send(wish)
+    async def asks(self, request: object) -> Answer:
+        self.send(request)
         return await self.hears()
 
     async def leaves(self) -> None:
@@ -365,9 +365,8 @@ def test_who_never_reads_is_let_go_with_a_reason(tmp_path: Path) -> None:
     run(tmp_path, check)
 
 
-def test_who_never_reads_at_all_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_never_reads_at_all_is_cut_off(tmp_path: Path) -> None:
     """Last words are not waited for."""
-    monkeypatch.setattr("forewarn.agent.local.connection.CLOSE_TIMEOUT", 0.0)
 
     async def check(agent: FakeAgent) -> None:
         deaf = await agent.program()
@@ -377,7 +376,7 @@ def test_who_never_reads_at_all_is_cut_off(tmp_path: Path, monkeypatch: pytest.M
             agent.listeners.publish(Change(ChangeKind.NEW, replace(REBOOT, description="x" * 10_000)))
         await agent.has(0)
 
-    run(tmp_path, check)
+    run(tmp_path, check, close_timeout=0.0)
 
 
 def test_a_flood_of_wishes_does_not_keep_others_waiting(tmp_path: Path) -> None:
@@ -456,7 +455,7 @@ def test_who_leaves_without_hearing_the_answers_is_not_answered_on(
 
 
 def test_who_leaves_in_the_middle_of_a_line_harms_nobody(tmp_path: Path) -> None:
-    """Half a wish is no wish."""
+    """Half a request is no request."""
 
     async def check(agent: FakeAgent) -> None:
         program = await agent.program()
@@ -491,7 +490,7 @@ LOOPBACK = ListenAddress("127.0.0.1", 0)
 
 
 def test_a_port_is_opened_by_the_token(tmp_path: Path) -> None:
-    """Alone in the first line, or beside the first wish; afterwards it is not needed."""
+    """Alone in the first line, or beside the first request; afterwards it is not needed."""
 
     async def check(agent: FakeAgent) -> None:
         token = agent.token_file.read_text().strip()

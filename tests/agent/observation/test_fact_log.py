@@ -134,3 +134,11 @@ def test_an_event_that_is_gone_tells_how_it_ended(caplog: pytest.LogCaptureFixtu
     log_change(Change(ChangeKind.GONE, event(), event(), Ending.CANCELED))
 
     assert line(caplog) == "event gone event=E1 type=Reboot ending=canceled"
+
+
+def test_a_new_event_tells_whom_it_concerns(caplog: pytest.LogCaptureFixture) -> None:
+    """By name."""
+    caplog.set_level(logging.INFO)
+    log_change(Change(ChangeKind.NEW, event(resources=("web-0", "web-1"))))
+
+    assert "resources=web-0,web-1" in line(caplog)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from forewarn.agent.decision.reaction import CallHandler
+from forewarn.agent.decision.actions import CallHandler
 from forewarn.agent.handler import (
     Direction,
     HandlerDone,

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from forewarn.agent.decision.facts import AgentFact
 from forewarn.agent.decision.rules import ApprovalMode
 from forewarn.agent.handler import HandlerDone, HandlerFailed, HandlerOutcome, HandlerResult, HandlerUnknown, Task
 from forewarn.agent.observation.status import ApprovalState, StepState
-from forewarn.agent.runtime import assembly, loop
+from forewarn.agent.runtime import assembly
 from forewarn.agent.runtime.loop import Agent
 from forewarn.agent.settings import AgentSettings, load
 from forewarn.agent.subscriber import AgentSocket
@@ -82,7 +83,7 @@ kind = "marking"
     return load({}, {}, path)
 
 
-def play(of: AgentSettings, story: Story) -> None:
+def play(of: AgentSettings, story: Story, make_agent: Callable[..., Agent] = Agent) -> None:
     """Run an agent until the story is told."""
     told: list[asyncio.Task[None]] = []
 
@@ -96,7 +97,7 @@ def play(of: AgentSettings, story: Story) -> None:
 
         told.append(asyncio.get_running_loop().create_task(tell()))
 
-    assembly.run(of, ready)
+    assembly.run(of, ready, make_agent)
     told[0].result()
 
 
@@ -283,13 +284,12 @@ def test_a_name_that_is_not_told_is_soon_asked_for_again(
         return await own_name(client)
 
     monkeypatch.setattr(AsyncClient, "own_name", own_name_later)
-    monkeypatch.setattr(loop, "TRY_AGAIN", 0.1)
     with Emulator("web-0", clock="system") as emulator:
 
         async def story(agent: Agent) -> None:
             await until(lambda: bool(agent.status().vm))
 
-        play(settings(tmp_path, emulator), story)
+        play(settings(tmp_path, emulator), story, partial(Agent, retry_after=0.1))
 
     assert caplog.text.count('reason="who are you') == 1
 
@@ -350,10 +350,8 @@ def test_a_mistake_of_the_agent_itself_ends_it_with_a_sentence(
         assembly.run(settings(tmp_path, emulator))
 
 
-def test_how_an_event_ended_is_told_as_far_as_the_vm_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_how_an_event_ended_is_told_as_far_as_the_vm_knows(tmp_path: Path) -> None:
     """A reboot that nobody saw start has happened, if the VM was booted meanwhile."""
-    boots = iter(["one", "two"])
-    monkeypatch.setattr(loop, "boot_id", lambda: next(boots))
     endings: list[str | None] = []
     with Emulator("web-0", clock="system") as emulator:
         of = settings(tmp_path, emulator)
@@ -370,9 +368,9 @@ def test_how_an_event_ended_is_told_as_far_as_the_vm_knows(tmp_path: Path, monke
             agent.on_change = lambda change: endings.append(change.ending)
             await until(lambda: bool(endings))
 
-        play(of, before)
+        play(of, before, partial(Agent, boot="one"))
         emulator.advance("1h")
-        play(of, after)
+        play(of, after, partial(Agent, boot="two"))
 
     assert endings == ["completed"]
 

@@ -36,8 +36,8 @@ def test_a_new_machine_stands_alone() -> None:
         ImportChange("add", "host", "h1", "qemu:///system"),
         ImportChange("add", "vm", "web-0", "on h1, 10.0.0.4, 52:54:00:00:00:01"),
     )
-    assert plan.wish.groups == {"web-0": GroupTerms("web-0", GroupKind.STANDALONE)}
-    vm = plan.wish.vms["web-0"]
+    assert plan.desired.groups == {"web-0": GroupTerms("web-0", GroupKind.STANDALONE)}
+    vm = plan.desired.vms["web-0"]
     assert (vm.host, vm.address, vm.instance.vm_id) == ("h1", "10.0.0.4", "u-0")
     assert vm.interface == Interface(tap="tap-web-0", mark=1, mac_address="52:54:00:00:00:01")
 
@@ -47,7 +47,7 @@ def test_what_is_known_already_is_no_change() -> None:
     plan = merge([found(WEB)], FLEET)
 
     assert plan.changes == ()
-    assert not diff_fleet(plan.wish, FLEET)
+    assert not diff_fleet(plan.desired, FLEET)
 
 
 def test_a_uuid_is_known_again_in_any_case() -> None:
@@ -63,7 +63,7 @@ def test_an_operator_s_decisions_stay() -> None:
     """Group, domains, size and mark are not libvirt's; address, host and wire are."""
     plan = merge([found(replace(WEB, address="10.0.0.9", mac_address="52:54:00:00:00:09"), host="h2")], FLEET)
 
-    assert plan.wish.vms["web-0"] == replace(
+    assert plan.desired.vms["web-0"] == replace(
         KNOWN,
         host="h2",
         address="10.0.0.9",
@@ -113,7 +113,7 @@ def test_a_machine_that_two_hosts_have_is_taken_where_it_runs(fleet: CurrentFlee
     """Whichever host is named last; the copy that is off is named with the command that removes it."""
     plan = merge([found(replace(WEB, state=OFF) if host == "h1" else WEB, host=host) for host in order], fleet)
 
-    assert plan.wish.vms["web-0"].host == "h2"
+    assert plan.desired.vms["web-0"].host == "h2"
     assert plan.remarks == (
         "web-0: it is taken from h2, but h1 defines it too; remove that: 'virsh -c qemu:///system undefine web-0'",
     )
@@ -123,7 +123,7 @@ def test_a_machine_that_runs_twice_is_refused() -> None:
     """Nothing of it changes, and the sentence has the remedy."""
     plan = merge([found(WEB), found(WEB, host="h2")], FLEET)
 
-    assert plan.wish.vms == FLEET.vms
+    assert plan.desired.vms == FLEET.vms
     assert len(plan.refused) == 1
     assert plan.refused[0].startswith("web-0 runs on h1 and h2 at once; stop it with 'virsh destroy'")
 
@@ -132,9 +132,9 @@ def test_a_machine_that_is_off_on_two_hosts_stays_where_it_was() -> None:
     """One that the fleet does not have is refused."""
     twice = [found(replace(WEB, state=OFF)), found(replace(WEB, state=OFF), host="h2")]
 
-    assert merge(twice, FLEET).wish.vms == FLEET.vms
+    assert merge(twice, FLEET).desired.vms == FLEET.vms
     assert merge(twice, FLEET).refused == ()
-    assert merge(twice, CurrentFleet()).wish.vms == {}
+    assert merge(twice, CurrentFleet()).desired.vms == {}
     assert merge(twice, CurrentFleet()).refused[0].startswith("web-0 is off and defined on h1 and h2; undefine it")
 
 
@@ -142,11 +142,11 @@ def test_a_copy_that_is_off_does_not_count_while_its_own_host_is_not_asked() -> 
     """The VM may run there."""
     plan = merge([found(replace(WEB, state=OFF), host="h2")], FLEET)
 
-    assert plan.wish.vms == FLEET.vms
+    assert plan.desired.vms == FLEET.vms
     assert plan.refused == (
         "web-0 is off on h2, and the fleet has it on h1, which was not looked at; import it with the URI of h1 too",
     )
-    assert merge([found(WEB, host="h2")], FLEET).wish.vms["web-0"].host == "h2"
+    assert merge([found(WEB, host="h2")], FLEET).desired.vms["web-0"].host == "h2"
 
 
 def test_every_vm_gets_a_mark_of_its_own() -> None:
@@ -156,15 +156,15 @@ def test_every_vm_gets_a_mark_of_its_own() -> None:
     plan = merge([found(WEB, InventoryMachine("a", "u-a"), InventoryMachine("b", "u-b"))], fleet)
     again = merge([found(replace(WEB, uuid="u-1", name="c"))], CurrentFleet(vms={"c": Vm("c", "c", host="h1")}))
 
-    assert [plan.wish.vms[name].interface.mark for name in ("web-0", "db-0", "a", "b")] == [7, 1, 2, 3]
-    assert again.wish.vms["c"].interface.mark == 1
+    assert [plan.desired.vms[name].interface.mark for name in ("web-0", "db-0", "a", "b")] == [7, 1, 2, 3]
+    assert again.desired.vms["c"].interface.mark == 1
 
 
 def test_what_was_deleted_is_not_added_again() -> None:
     """While libvirt still has it."""
     plan = merge([found(WEB)], CurrentFleet(), deleted={"u-0"})
 
-    assert plan.wish.vms == {}
+    assert plan.desired.vms == {}
 
 
 def test_names_and_addresses_that_cannot_be_are_left_out() -> None:
@@ -172,7 +172,7 @@ def test_names_and_addresses_that_cannot_be_are_left_out() -> None:
     other = InventoryMachine("db-0", "u-1", address="10.0.0.4")
     plan = merge([found(WEB, other, InventoryMachine("my vm", "u-2")), found(host="h 2")], FLEET)
 
-    assert plan.wish.vms["db-0"].address == ""
+    assert plan.desired.vms["db-0"].address == ""
     assert plan.remarks == (
         "db-0: its address 10.0.0.4 is that of web-0 already; it is left out",
         "h1: domain 'my vm' is left out; its name is none for a VM",
@@ -195,8 +195,8 @@ def test_what_is_gone_is_taken_out_where_asked() -> None:
 
     assert gone == ["old"]
     assert plan.changes == (ImportChange("remove", "vm", "old", "libvirt on h1 has it no more"),)
-    assert set(plan.wish.vms) == {"web-0", "hand", "far"}
-    assert "old" not in plan.wish.groups
+    assert set(plan.desired.vms) == {"web-0", "hand", "far"}
+    assert "old" not in plan.desired.groups
 
 
 def test_a_group_of_several_stays_without_one_of_them() -> None:
@@ -204,4 +204,4 @@ def test_a_group_of_several_stays_without_one_of_them() -> None:
     other = replace(KNOWN, name="web-1", address="", instance=InstanceFacts(vm_id="u-1"))
     fleet = CurrentFleet(FLEET.hosts, FLEET.groups, FLEET.vms | {"web-1": other})
 
-    assert set(merge([found(WEB)], fleet, ["web-1"]).wish.groups) == {"web"}
+    assert set(merge([found(WEB)], fleet, ["web-1"]).desired.groups) == {"web"}

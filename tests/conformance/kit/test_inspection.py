@@ -194,7 +194,7 @@ def test_a_trigger_makes_the_event() -> None:
 
 def test_a_server_that_does_not_answer_is_unavailable() -> None:
     """The sentence names its address."""
-    with pytest.raises(Unavailable, match=r"nobody answers at 127\.0\.0\.1:1"):
+    with pytest.raises(Unavailable, match=r"no server answers at 127\.0\.0\.1:1"):
         inspect(Server("http://127.0.0.1:1"), InspectionPlan())
 
 

@@ -1,4 +1,4 @@
-"""An office whose API the tests of this folder speak to."""
+"""A control plane whose API the tests of this folder speak to."""
 
 from collections.abc import Iterator
 from pathlib import Path

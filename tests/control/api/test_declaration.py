@@ -1,17 +1,23 @@
 """The fleet file over the control API: read, planned, applied, and what differs from it."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from forewarn.cli.fleet_plans import apply_file, plan_file
-from forewarn.control.bodies import DeclarationBody
+from forewarn.control.api import declaration
+from forewarn.control.bodies import DeclarationBody, PlanView
 from forewarn.control.client import ControlClient
+from forewarn.control.server import declaration_views
 from forewarn.control.server.fleet_applier import TOPIC
 from forewarn.core.errors import Refused
+from forewarn.core.fleet import Fleet
 from forewarn.core.model import Host, Vm
 from forewarn.fleetfile.diff import FleetDiff
+from forewarn.node.large_change import LargeChangeSizes
 from tests.harness import FLEET, ApiHarness
 
 
@@ -73,6 +79,26 @@ def test_a_plan_changes_nothing_and_tells_all(harness: ApiHarness, client: Contr
         apply_file(client, str(file), exact=False, cancel_events=False, yes=False)
     told, left, _ = apply_file(client, str(file), exact=True, cancel_events=True, yes=False)
     assert (len(told.canceled), left.total, left.held) == (1, 0, ())
+
+
+@pytest.mark.parametrize("size", [2, 1_000])
+def test_a_large_plan_is_made_in_a_thread(
+    client: ControlClient, harness: ApiHarness, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """On a copy of the fleet, so that neither waits for the other; a small one is made at once."""
+    made: list[tuple[bool, bool]] = []
+
+    def view_plan(fleet: Fleet, *rest: Any) -> PlanView:
+        made.append((fleet is harness.node.replica.fleet, threading.current_thread().name.startswith("asyncio_")))
+        return declaration_views.view_plan(fleet, *rest)
+
+    monkeypatch.setattr(declaration, "view_plan", view_plan)
+    harness.node.writer.large_change_sizes = LargeChangeSizes(size, size)
+
+    plan = client.plan_declaration(DeclarationBody(seen=1), FleetDiff(hosts=(Host("h7"), Host("h8"))))
+
+    assert [each.name for each in plan.changes] == ["h7", "h8"]
+    assert made == [(size > 2, size == 2)]
 
 
 def test_a_file_that_is_applied_ends_the_warning_about_the_one_before(

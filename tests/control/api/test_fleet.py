@@ -1,9 +1,16 @@
 """The declaration as a whole: read in pages, changed whole or not at all, also in lines."""
 
+import asyncio
 import json
+from collections.abc import AsyncIterator
+from typing import Any
 
+import msgspec
 import pytest
 
+from forewarn.control.api.problems import InvalidRequest
+from forewarn.control.api.streamed_bodies import read_streamed_body
+from forewarn.control.bodies import FleetBody
 from tests.harness import ApiHarness
 
 LINES = {"Content-Type": "application/jsonl"}
@@ -73,12 +80,24 @@ def test_a_change_is_refused_whole(harness: ApiHarness) -> None:
     assert "good" not in harness.node.replica.fleet.vms
 
 
-def test_a_body_that_is_too_large_is_to_be_sent_in_lines(
-    harness: ApiHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And a line that is too long, in more of them."""
-    monkeypatch.setattr("forewarn.control.api.streamed_bodies._LONGEST_LINE", 100)
-    body = b'{"removed_vms": ["' + b"x" * 200 + b'"]}'
+class LongBody:
+    """A request with a body that is one long line."""
 
-    assert "send it as lines" in harness.ask("PATCH", "/v1/fleet", body).json["detail"]
-    assert "send less per line" in harness.ask("PATCH", "/v1/fleet", body, headers=LINES).json["detail"]
+    def __init__(self, kind: str) -> None:
+        self.headers = {"content-type": kind}
+
+    async def stream(self) -> AsyncIterator[bytes]:
+        yield b'{"removed_vms": ["' + b"x" * 200 + b'"]}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("application/json", "send it as lines"), (LINES["Content-Type"], "send less per line")],
+)
+def test_a_body_that_is_too_large_is_to_be_sent_in_lines(kind: str, said: str) -> None:
+    """And a line that is too long, in more of them."""
+    request: Any = LongBody(kind)
+    decode = msgspec.json.Decoder(FleetBody).decode
+
+    with pytest.raises(InvalidRequest, match=said):
+        asyncio.run(read_streamed_body(request, decode, longest_line=100))

@@ -273,6 +273,25 @@ ROWS: dict[str, tuple[str, object]] = {
     "operate-vm": ("/v1/vms/web-0/operations", {"operation": "restart"}),
     "move-vm": ("/v1/vms/web-0/move", {"host": "h2"}),
     "operate-host": ("/v1/hosts/h1/operations", FREEZE),
+    "operate-vms": ("/v1/vms/operations", {"operation": "evict", "select": {"all": True}}),
+    "operate-hosts": ("/v1/hosts/operations", {"operation": "cordon", "select": {"names": ["h*"]}}),
+    "set-vm": ("/v1/vms/web-0", {"labels": {"rack": "r1"}}),
+    "set-host": ("/v1/hosts/h1", {"labels": {"rack": "r1"}}),
+    "add-host": ("/v1/hosts", {"name": "h9"}),
+    "remove-host": ("/v1/hosts/spare", None),
+    "add-group": ("/v1/groups", {"name": "new", "kind": "scale-set"}),
+    "remove-group": ("/v1/groups/spare", None),
+    "cancel-events": ("/v1/events/cancel", {"all": True}),
+    "start-rollout": (
+        "/v1/rollouts",
+        {"name": "new", "terms": {"operation": "reboot", "hosts": ["h1"], "on_conflict": "queue"}},
+    ),
+    "edit-rollout": ("/v1/rollouts/old", {"parallel": 2}),
+    "pause-rollout": ("/v1/rollouts/old/pause", {"withdraw": True}),
+    "resume-rollout": ("/v1/rollouts/old/resume", None),
+    "cancel-rollout": ("/v1/rollouts/old/cancel", None),
+    "retry-hosts": ("/v1/rollouts/old/retry", {"hosts": ["h2"]}),
+    "skip-host": ("/v1/rollouts/old/skip", {"host": "h1"}),
     "scale-in": ("/v1/groups/pool/scale-in", {"count": 1}),
     "reclaim-spot": ("/v1/spot/reclaim", {"count": 1}),
     "set-terms": ("/v1/groups/web", {"approval": "all"}),
@@ -289,7 +308,7 @@ ROWS: dict[str, tuple[str, object]] = {
     "test-subscription": ("/v1/subscriptions/old/test", None),
 }
 """A request for every route that changes something, in a small fleet with an event, a token and a subscription."""
-CHANGE_NOTHING = {"plan-declaration"}
+CHANGE_NOTHING = {"create-link", "plan-declaration", "plan-rollout"}
 METHODS = {
     operation["operationId"]: method.upper()
     for item in DOCUMENT["paths"].values()
@@ -315,6 +334,10 @@ def test_every_route_is_carried_out_once_under_its_key(harness: ApiHarness, name
     harness.ask("POST", "/v1/subscriptions", {"name": "old", "kind": "webhook", "target": "https://example.org/"})
     harness.ask("PATCH", "/v1/groups/db", {"postpone_limit": 600})
     harness.ask("POST", "/v1/vms/db/operations", FREEZE)
+    harness.ask("POST", "/v1/rollouts", {"name": "old", "terms": {"operation": "reboot", "all_hosts": True}})
+    harness.ask("POST", "/v1/rollouts/old/skip", {"host": "h2"})
+    harness.ask("POST", "/v1/hosts", {"name": "spare"})
+    harness.ask("POST", "/v1/groups", {"name": "spare", "kind": "scale-set"})
     path, body = ROWS[name]
     first = send(harness, "k", path, body, method=METHODS[name], token=token)
     revision = harness.node.replica.revision

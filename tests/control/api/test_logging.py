@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from forewarn import logs
-from tests import harness as offices
+from tests import harness as harness_module
 from tests.control.api.document import DOCUMENT
 from tests.harness import open_harness
 
@@ -50,14 +50,15 @@ def configuration() -> dict[str, object]:
     }
 
 
+@pytest.mark.end_to_end
 def test_every_line_of_the_log_is_ours_whatever_was_asked(
     tmp_path: Path, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every route, with and without a token and with a wrong one, on an application that has answered nothing yet."""
-    monkeypatch.setattr(offices, "_SPARE", [])
+    monkeypatch.setattr(harness_module, "_SPARE", [])
     with open_harness(tmp_path):  # uvicorn sets the level of its own logger
         before = configuration()
-    monkeypatch.setattr(offices, "_SPARE", [])
+    monkeypatch.setattr(harness_module, "_SPARE", [])
     with open_harness(tmp_path) as harness:
         for shown in (None, "", "fw_wrong", harness.token("ops")):
             for method, path in REQUESTS:

@@ -70,7 +70,7 @@ class Page(HTMLParser):
 
 def test_the_page_needs_nothing_from_elsewhere(harness: ApiHarness) -> None:
     """No script, no picture, no style or font of another; and the browser is told so."""
-    said = harness.ask("GET", "/", token="")
+    said = harness.ask("GET", "/api", token="")
     page = Page(said.body.decode())
 
     assert said.headers["content-type"].startswith("text/html")
@@ -82,7 +82,7 @@ def test_the_page_needs_nothing_from_elsewhere(harness: ApiHarness) -> None:
 
 def test_every_link_on_the_page_leads_somewhere(harness: ApiHarness) -> None:
     """And every operation stands on it."""
-    page = Page(harness.ask("GET", "/").body.decode())
+    page = Page(harness.ask("GET", "/api").body.decode())
 
     assert {link.removeprefix("#") for link in page.links if len(link) > 1 and link != "/openapi.json"} <= page.places
     assert {operation["operationId"] for _, _, operation in operations_of(DOCUMENT)} <= page.places
@@ -124,5 +124,5 @@ def test_health_says_that_the_journal_cannot_be_written(harness: ApiHarness) -> 
     journal.append, journal.load = append, load  # type: ignore[method-assign]
     harness.clock.advance(timedelta(minutes=1))
     assert write() == 200
-    expected = {"status": "ready", "revision": 2, "warnings": [], "listeners": None}
+    expected = {"status": "ready", "revision": 2, "warnings": [], "listeners": None, "workers": None, "cluster": None}
     assert harness.ask("GET", "/v1/health").json == expected

@@ -79,7 +79,7 @@ FILTERS = (
 
 
 class RolesHarness(msgspec.Struct, frozen=True):
-    """An office with the groups of two owners, what happened in each, and tokens of every role."""
+    """A control plane with the groups of two owners, what happened in each, and tokens of every role."""
 
     harness: ApiHarness
     tokens: dict[str, str]
@@ -102,7 +102,7 @@ class RolesHarness(msgspec.Struct, frozen=True):
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RolesHarness]:
-    with open_harness(tmp_path_factory.mktemp("office")) as harness:
+    with open_harness(tmp_path_factory.mktemp("control")) as harness:
         harness.declare(FLEET + OTHERS)
         done = harness.ask("POST", "/v1/vms/shop-0/operations", {"operation": "freeze"}).json
         harness.ask("POST", "/v1/vms/web-0/operations", {"operation": "freeze"})

@@ -13,6 +13,8 @@ PATHS = {
         for path, item in DOCUMENT["paths"].items()
     },
     "/": {"GET"},
+    "/api": {"GET"},
+    "/login": {"GET", "POST"},
     "/openapi.json": {"GET"},
 }
 

@@ -32,7 +32,7 @@ schema = schemathesis.openapi.from_dict(DOCUMENT).exclude(path="/v1/changes")
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ApiHarness, str]]:
-    with open_harness(tmp_path_factory.mktemp("office")) as harness:
+    with open_harness(tmp_path_factory.mktemp("control")) as harness:
         yield harness, harness.token("ada")
 
 

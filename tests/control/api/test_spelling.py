@@ -15,7 +15,7 @@ OUR_WORDS = re.compile(
 
 @pytest.fixture
 def busy(harness: ApiHarness) -> ApiHarness:
-    """Return an office in which an event of each kind of end, a subscription and their operations are on record."""
+    """Return a control plane with an event of each kind of end, a subscription, and their operations."""
     harness.enrol("web", "web-0")
     subscription = {"name": "s", "kind": "webhook", "target": "https://example.org", "types": ["PREEMPT"]}
     assert harness.ask("POST", "/v1/subscriptions", subscription).status == 201

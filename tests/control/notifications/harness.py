@@ -7,6 +7,7 @@ from uuid import uuid4
 
 from forewarn.clocks import ManualClock
 from forewarn.config.settings import MailSettings
+from forewarn.control.notifications.delivery_queue import WINDOW
 from forewarn.control.notifications.dispatcher import Dispatcher
 from forewarn.control.notifications.worker import DeliveryStatus
 from forewarn.core.commands import ImpactResult, RecordAttempt, RemoveSubscription, ReportImpact, SetSubscription
@@ -26,11 +27,13 @@ def play(
     mail: MailSettings | None = None,
     *,
     crashes: bool = False,
+    window: int = WINDOW,
 ) -> None:
     """Play a story on a service that starts, and stops behind it, or ends without a word."""
 
     async def run() -> None:
-        harness = NotificationHarness(journal or MemoryJournal(), clock or ManualClock(), mail or MailSettings())
+        kept, now = journal or MemoryJournal(), clock or ManualClock()
+        harness = NotificationHarness(kept, now, mail or MailSettings(), window)
         async with asyncio.timeout(60):
             await harness.node_harness.node.start()
             try:
@@ -49,11 +52,12 @@ def play(
 class NotificationHarness:
     """A node, its deliverer, and what an operator does."""
 
-    def __init__(self, journal: Journal, clock: ManualClock, mail: MailSettings) -> None:
+    def __init__(self, journal: Journal, clock: ManualClock, mail: MailSettings, window: int = WINDOW) -> None:
         self.journal = journal
         self.node_harness = NodeHarness(journal, clock)
         self.clock = clock
-        self.dispatcher = Dispatcher(self.node_harness.node, journal, mail, origin="site", timeout=5.0)
+        node = self.node_harness.node
+        self.dispatcher = Dispatcher(node, journal, mail, origin="site", timeout=5.0, window=window)
         self.node_harness.node.replica.subscribe(self.dispatcher)
 
     async def subscribe(
@@ -95,7 +99,7 @@ class NotificationHarness:
     async def settled(self) -> None:
         """Return once nothing happens any more before the clock moves."""
         while not (self.node_harness.node.is_idle and self.dispatcher.is_idle):  # noqa: ASYNC110 - threads are at work
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
 
     async def advance(self, step: timedelta, times: int = 1) -> None:
         await self.settled()

@@ -115,3 +115,13 @@ def test_a_notice_is_in_the_window_once(count: int) -> None:
     delivery_queue.add([message(1, lane="a")] * count)
 
     assert len(delivery_queue) == 1
+
+
+def test_a_full_queue_has_no_room() -> None:
+    """What comes then is read from the journal later."""
+    delivery_queue = DeliveryQueue(size=2)
+    delivery_queue.add([message(1, lane="a")])
+    assert delivery_queue.has_room
+
+    delivery_queue.add([message(2, lane="b")])
+    assert not delivery_queue.has_room

@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from forewarn.control.notifications.formats import headline
 from forewarn.control.notifications.notification import (
     Notification,
     NotificationType,
@@ -15,8 +17,9 @@ from forewarn.control.notifications.notification import (
     make_test_notification,
     matches_subscription,
     notification_of,
+    rollout_notification,
 )
-from forewarn.core import lifecycle
+from forewarn.core import facts, lifecycle
 from forewarn.core.facts import (
     Announced,
     AnyFact,
@@ -32,7 +35,8 @@ from forewarn.core.facts import (
     StartedAtOnce,
     Waiting,
 )
-from forewarn.core.model import Caller, CallerKind, EventStatus, EventType, Subscription, SubscriptionKind
+from forewarn.core.model import NODE, Caller, CallerKind, EventStatus, EventType, Subscription, SubscriptionKind
+from forewarn.core.rollouts.model import Rollout, RolloutOperation, RolloutResult, RolloutTerms
 from tests.control.notifications.samples import AT, message
 from tests.wire.samples import event
 
@@ -165,3 +169,35 @@ def test_the_page_tells_every_type_and_key() -> None:
 
     assert [each for each in NotificationType if f"| `{each}` |" not in page] == []
     assert (list(example), list(example["data"])) == (list(sent), list(sent["data"]))
+
+
+def test_a_rollout_is_told_when_it_starts_pauses_is_late_and_finishes() -> None:
+    """To subscriptions without a filter; what its hosts do in between is told by their events."""
+    terms = RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True)
+    rollout = Rollout(name="kernel", id="1", by="ann", terms=terms, hosts=("h1", "h2"), started_at=AT)
+    told = (
+        facts.RolloutStarted(rollout),
+        facts.RolloutPaused("kernel", AT, "the gate failed: 500"),
+        facts.RolloutLate("kernel", AT, AT),
+        facts.RolloutEnded("kernel", AT, RolloutResult.COMPLETED, done=2),
+    )
+    entry = Entry(7, AT, "c", NODE, (*told, facts.RolloutResumed("kernel", AT, "resumed by ann")))
+    messages = [rollout_notification(entry, number) for number in range(5)]
+
+    assert [message.type.rpartition(".")[2] if message else None for message in messages] == [
+        "started",
+        "paused",
+        "late",
+        "finished",
+        None,
+    ]
+    paused = messages[1]
+    assert paused is not None
+    assert (
+        msgspec.json.decode(cloud_event(paused, "here"))["data"]["Detail"]
+        == "rollout kernel pauses: the gate failed: 500"
+    )
+    assert headline(paused) == "Rollout kernel pauses"
+    chat = Subscription("s", "chat", SubscriptionKind.WEBHOOK, "https://example.org")
+    assert matches_subscription(paused, chat)
+    assert not matches_subscription(paused, replace(chat, groups=("web",)))

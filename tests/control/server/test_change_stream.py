@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import pytest
 
-from forewarn.control.server.change_stream import ChangeListener, StreamPosition
+from forewarn.control.server.change_stream import ChangeListener, ChangeStream, StreamPosition
 from forewarn.core.commands import ChangeFleet, OperateVm, SetGroup, VmOperation
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Caller, CallerKind, Vm
@@ -258,9 +258,9 @@ def test_whoever_goes_away_is_forgotten(harness: ApiHarness) -> None:
     assert harness.context.changes.listeners == 0
 
 
-def test_silence_is_broken_by_a_heartbeat(harness: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silence_is_broken_by_a_heartbeat(harness: ApiHarness) -> None:
     """So that both ends know the other is there."""
-    monkeypatch.setattr("forewarn.control.server.change_stream._HEARTBEAT", 0.01)
+    harness.context.changes = ChangeStream(harness.node, harness.journal, heartbeat=0.01)
     with listening(harness) as stream:
         assert [stream.answer.readline() for _ in range(3)] == [b"\n", b": still here\n", b"\n"]
 

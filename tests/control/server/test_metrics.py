@@ -6,7 +6,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from forewarn.clocks import ManualClock
-from forewarn.control.bodies import VmOperationBody
+from forewarn.control.bodies import ClusterView, VmOperationBody, WorkerView
 from forewarn.control.client import ControlClient
 from forewarn.control.notifications.worker import DeliveryState, DeliveryStatus
 from forewarn.control.server.event_counters import EventCounters
@@ -96,6 +96,36 @@ def test_both_planes_are_read_when_somebody_asks() -> None:
     assert found["forewarn_subscription_up", ("ops",)] == 0
 
 
+def test_each_worker_has_its_own_metrics() -> None:
+    """None of them is there where one process does everything."""
+    worker = WorkerView(
+        number=2,
+        pid=7,
+        state="joined",
+        revision=5,
+        connections=3,
+        long_polls=1,
+        age=9.0,
+        leader_age=0.5,
+        restarts=4,
+        silence=2.5,
+    )
+    found = asyncio.run(sampled(MetricSources(workers=lambda: [worker])))
+    values = {name: value for (name, labels), value in found.items() if labels == ("2",)}
+
+    assert values == {
+        "forewarn_worker_up": 0,
+        "forewarn_worker_revision": 5,
+        "forewarn_worker_connections": 3,
+        "forewarn_worker_long_polls": 1,
+        "forewarn_worker_age_seconds": 9,
+        "forewarn_worker_leader_age_seconds": 0.5,
+        "forewarn_worker_restarts_total": 4,
+        "forewarn_worker_silence_seconds": 2.5,
+    }
+    assert not any("worker" in name for name, _ in asyncio.run(sampled(MetricSources())))
+
+
 def test_metrics_are_served_by_the_control_api(tmp_path: Path) -> None:
     """As text that Prometheus understands, with what has just happened."""
     with open_harness(tmp_path) as harness, ControlClient.local(tmp_path) as client:
@@ -110,3 +140,16 @@ def test_metrics_are_served_by_the_control_api(tmp_path: Path) -> None:
 
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     assert found["forewarn_events", ("Scheduled", "Freeze")] == 1
+
+
+def test_a_node_that_follows_says_nothing_of_writing() -> None:
+    """Only the node that leads can tell; no alert about the journal fires for the others."""
+    view = ClusterView(
+        node="b", role="following", leader="a", term=1, heartbeat_age=0.0, revisions_behind=0, behind=0.0,
+        is_behind=False, clock_skew=0.0, format=1, reloads=0, nodes=(),
+    )  # fmt: skip
+    node = Node(MemoryJournal(), ManualClock(), Rules())
+    found = read(Metrics(node, EventCounters(), MetricSources(cluster=lambda: view)).render())
+
+    assert ("forewarn_journal_writable", ()) not in found
+    assert found["forewarn_cluster_leading", ()] == 0

@@ -5,15 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.drivers.libvirt import work
 from tests.drivers.libvirt.daemons import Daemons
 from tests.drivers.libvirt.hypervisor import Hypervisor
 from tests.drivers.libvirt.machines import Machines
 
 
 @pytest.fixture
-def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
-    monkeypatch.setattr(work, "RECONNECT_EVERY", 0.02)
+def machines(tmp_path: Path) -> Iterator[Machines]:
     machines = Machines(tmp_path)
     yield machines
     machines.close()

@@ -90,8 +90,10 @@ class Daemons:
         self._made.append(LibvirtDriver.from_settings(settings, SystemClock(), 1.0, self.records))
         return self._made[-1]
 
-    def boot(self, words: str = "", devices: str = "", system: Callable[[Kernel], Path] = initramfs) -> Guest:
-        return boot(self.connections["h1"], self.root, words, devices, system)
+    def boot(
+        self, words: str = "", devices: str = "", system: Callable[[Kernel], Path] = initramfs, host: str = "h1"
+    ) -> Guest:
+        return boot(self.connections[host], self.root, words, devices, system)
 
     def inside(self, name: str, *words: str) -> str:
         """Run a command with the files of a host before its eyes; return what it says."""

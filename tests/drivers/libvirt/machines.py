@@ -14,11 +14,13 @@ import libvirt
 import pytest
 
 from forewarn.clocks import SystemClock
+from forewarn.config.tables import read_table
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, InstanceFacts, Operation, Vm
 from forewarn.drivers.executor import ImpactJob
 from forewarn.drivers.libvirt.driver import LibvirtDriver
 from forewarn.drivers.libvirt.guests import LibvirtGuest
 from forewarn.drivers.libvirt.hosts import run_event_loop
+from forewarn.drivers.libvirt.settings import LibvirtSettings
 from forewarn.node.driver import Driver, Impact, ImpactOutcome, ImpactUnderway
 
 URI = "test:///default"
@@ -65,7 +67,8 @@ class Machines:
 
     def driver(self, **more: object) -> LibvirtDriver:
         settings = {"hosts": {"h1": URI}, **more}
-        self._made.append(LibvirtDriver.from_settings(settings, SystemClock(), 1.0, self.place / "records"))
+        read = read_table("driver 'libvirt'", settings, LibvirtSettings)
+        self._made.append(LibvirtDriver(read, SystemClock(), self.place / "records", reconnect_every=0.02))
         return self._made[-1]
 
     def define(self, *, starts: bool = True) -> Vm:
@@ -181,7 +184,7 @@ def crash_at(machines: Machines, impact: Impact, steps: int, **settings: object)
     driver.close()
 
 
-DEEDS = (
+CHANGES = (
     "ask_to_go_down",
     "ask_to_reboot",
     "destroy",
@@ -207,16 +210,16 @@ def crash_after(
             do(*given, **more)
             happened.append(name)
             if len(happened) == points:
-                if die:
-                    die()
-                raise Crash
+                if die is None:
+                    raise Crash
+                die()
 
         return act
 
     with patch.context() as patched, driver._executor._progress_store.held(impact.event.id) as progress_file:
         progress_file.begin(impact)
-        for deed in DEEDS:
-            patched.setattr(LibvirtGuest, deed, dying(deed, getattr(LibvirtGuest, deed)))
+        for change in CHANGES:
+            patched.setattr(LibvirtGuest, change, dying(change, getattr(LibvirtGuest, change)))
         write: Any = progress_file.note
         progress_file.note = lambda name, vm="", **seen: dying(name, write)(name, vm, **seen)
         with pytest.raises(Crash):

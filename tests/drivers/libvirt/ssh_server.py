@@ -63,7 +63,7 @@ class SshServer:
             wait_for(lambda: b"listening on" in (self._place / "log").read_bytes(), "sshd")
 
     def cut(self) -> None:
-        """End every conversation that goes on, and the door's keeper."""
+        """End every conversation that goes on, and the server itself."""
         inside = _descendants(str(self._sshd.pid))
         self.close()
         for pid in inside:

@@ -31,4 +31,4 @@ def test_the_address_is_the_one_that_the_guest_agent_tells(daemons: Daemons, tmp
         (guest.name, f"on h1, {ADDRESS}, {MAC}")
     ]
     assert later.changes == ()
-    assert later.wish.vms[guest.name].address == ADDRESS
+    assert later.desired.vms[guest.name].address == ADDRESS

@@ -20,14 +20,14 @@ pytestmark = pytest.mark.end_to_end
 Service = Callable[[], AbstractContextManager["Popen[str]"]]
 
 
-def service(place: Path, daemons: Daemons, *guests: Guest, more: str = "") -> Service:
-    """Return what runs a service for these guests on h1."""
+def service(place: Path, daemons: Daemons, *guests: Guest, more: str = "", hurry: int = 1) -> Service:
+    """Return what runs a service for these guests, on the hosts where they are."""
     hosts = ", ".join(f'{name} = "{uri}"' for name, uri in daemons.uris.items())
     (place / "forewarn.toml").write_text(
         f'data = "data"\nmetadata = "127.0.0.1:{free_port()}"\ncontrol = "off"\nfleet = "fleet.toml"\n'
-        f'driver = "libvirt"\n\n[drivers.libvirt]\nhosts = {{ {hosts} }}\nmigration_uri = "tcp://{{host}}"\n{more}'
+        f'driver = "libvirt"\nhurry = {hurry}\n\n[drivers.libvirt]\nhosts = {{ {hosts} }}\nmigration_uri = "tcp://{{host}}"\n{more}'
     )
-    vms = "".join(f'[[vm]]\nname = "{guest.name}"\nhost = "h1"\n\n' for guest in guests)
+    vms = "".join(f'[[vm]]\nname = "{guest.name}"\nhost = "{daemons.where(guest)[0]}"\n\n' for guest in guests)
     (place / "fleet.toml").write_text(f'[[host]]\nname = "h1"\n\n[[host]]\nname = "h2"\n\n{vms}')
     return partial(running, "serve", cwd=place, until=place / "data")
 
@@ -56,11 +56,13 @@ def test_a_drain_goes_on_after_a_kill(daemons: Daemons, tmp_path: Path) -> None:
 
     with serve():
         wait_for(lambda: asked(tmp_path, "event", "list") == [], "the drain to end")
+        endings = [forewarn("--data", "data", "event", "show", event["id"], cwd=tmp_path).stdout for event in events]
         vms = asked(tmp_path, "vm", "list")
         (h1,) = [host for host in asked(tmp_path, "host", "list") if host["name"] == "h1"]  # type: ignore[attr-defined]
 
     assert isinstance(vms, list)
-    assert {vm["name"]: vm["host"] for vm in vms} == {guest.name: "h2" for guest in guests}
+    hosts = {vm["name"]: vm["host"] for vm in vms}
+    assert hosts == {guest.name: "h2" for guest in guests}, "\n".join(endings)
     assert h1["cordoned"]
     assert [daemons.where(guest) for guest in guests] == [daemons.running(guest) for guest in guests] == [["h2"]] * 2
     assert all(guest.still_runs for guest in guests)

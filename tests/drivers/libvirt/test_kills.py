@@ -1,10 +1,10 @@
-"""A service that is killed while it reboots a real guest: the guest boots once more, and the outcome is known."""
+"""A service that is killed while it reboots or moves a real guest: it is done once, and the outcome is known."""
 
 import libvirt
 import pytest
 
-from forewarn.core.model import EventType
-from forewarn.node.driver import ImpactDone
+from forewarn.core.model import EventType, Host
+from forewarn.node.driver import CandidateHost, ImpactDone
 from tests.drivers.libvirt.daemons import Daemons
 from tests.drivers.libvirt.dying import killed
 from tests.drivers.libvirt.hypervisor import wait_for
@@ -38,3 +38,16 @@ def test_a_guest_that_does_not_listen_is_reset_once_whenever_the_service_is_kill
 
         assert isinstance(when_ended(daemons.driver(grace="0s"), asked), ImpactDone), last
         guest.wait_for_another_boot(boots)
+
+
+def test_a_migration_goes_on_although_libvirt_has_not_ended_the_first_one(daemons: Daemons) -> None:
+    """The target is still preparing what the killed service asked for, and refuses another migration meanwhile."""
+    guest = daemons.boot()
+    asked = guest.impact(EventType.REDEPLOY, candidates=(CandidateHost(Host("h2")),))
+    boots = guest.boots
+    settings = {"hosts": daemons.uris, "migration_uri": "tcp://{host}", "bandwidth": 10}
+    killed(daemons.records, asked, 1, seconds=0.15, **settings)
+
+    assert when_ended(daemons.driver(), asked) == ImpactDone({guest.name: "h2"})
+    assert daemons.where(guest) == daemons.running(guest) == ["h2"]
+    assert guest.boots == boots

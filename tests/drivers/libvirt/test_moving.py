@@ -60,7 +60,7 @@ def test_a_machine_stopped_by_a_crash_half_way_is_started(machines: Machines, st
 
 
 def test_a_disk_that_a_crash_left_deleted_is_made_from_the_record(machines: Machines) -> None:
-    """What it was like stands in the ledger before it is deleted."""
+    """What it was like is recorded before it is deleted."""
     vm = machines.define()
     disk = machines.add_disk(f"{vm.name}-swap", size=3 << 20)
     settings = {"redeploy": "restart", "ephemeral_disks": ["vdb"]}

@@ -11,7 +11,16 @@ import pytest
 from forewarn.clocks import SystemClock
 from forewarn.core.model import EventType, Host
 from forewarn.drivers.qemu.driver import QemuDriver
-from forewarn.node.driver import CandidateHost, ImpactDone, ImpactFailed
+from forewarn.node.driver import (
+    CandidateHost,
+    ImpactDone,
+    ImpactFailed,
+    ImpactNotBegun,
+    ImpactUnknown,
+    fences_terms,
+    has_local_records,
+)
+from forewarn.testing.driver_contract import in_term
 from tests.drivers.impacts import carried_out, impact
 
 
@@ -75,6 +84,7 @@ def machine(tmp_path: Path, *state: str) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize(("state", "status"), [((), "running"), (("-S",), "prelaunch")])
 @pytest.mark.parametrize("is_resumed", [False, True])
 def test_a_machine_that_another_program_started_after_its_crash_is_left_alone(
@@ -97,3 +107,53 @@ def test_a_machine_that_another_program_started_after_its_crash_is_left_alone(
         assert second.poll() is None
 
     assert done == ImpactDone(detail=f"it is {status}: another program started it, and it was left alone")
+
+
+@contextmanager
+def machine_of_two_nodes(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run an empty machine with a monitor for each of two nodes: QEMU talks to one client at a time."""
+    monitors = [tmp_path / node / "web-0.qmp" for node in ("n1", "n2")]
+    command = ["qemu-system-x86_64", "-nodefaults", "-machine", "none", "-display", "none"]
+    for monitor in monitors:
+        monitor.parent.mkdir()
+        command += ["-qmp", f"unix:{monitor},server=on,wait=off"]
+    with subprocess.Popen(command) as process:
+        try:
+            while not all(monitor.exists() for monitor in monitors):
+                assert process.poll() is None
+            yield process
+        finally:
+            process.kill()
+
+
+def driver_of(tmp_path: Path, node: str) -> QemuDriver:
+    settings: dict[str, object] = {"qmp": f"{tmp_path}/{node}/{{vm}}.qmp", "records": f"{tmp_path}/records"}
+    return QemuDriver.from_settings(settings, SystemClock(), 1.0, tmp_path / node / "driver")
+
+
+@pytest.mark.end_to_end
+def test_a_leader_that_was_replaced_does_nothing_to_a_machine(tmp_path: Path) -> None:
+    """The nodes of a host share the records: the next leader asks, and the earlier one is refused from then on."""
+    first, second = driver_of(tmp_path, "n1"), driver_of(tmp_path, "n2")
+    asked = impact(EventType.TERMINATE, operation="vm delete", attempted_at=SystemClock().now())
+    with machine_of_two_nodes(tmp_path) as process:
+        assert second.outcome_of(in_term(asked, 2, is_elsewhere=True)) == ImpactNotBegun()
+        late = carried_out(first, in_term(asked, 1))
+        assert isinstance(late, ImpactUnknown)
+        assert "a leader of term 2 was here, and this call is of term 1" in late.reason
+        assert isinstance(first.switch(asked.vms[0], on=False, term=1), ImpactFailed)
+        assert process.poll() is None
+        assert carried_out(second, in_term(asked, 2)) == ImpactDone()
+        assert process.wait(60) == 0
+        assert carried_out(first, in_term(asked, 1)) == ImpactDone()  # what came of it
+    first.close()
+    second.close()
+
+
+def test_without_shared_records_it_does_not_fence(driver: QemuDriver, tmp_path: Path) -> None:
+    """It then knows only what was begun from its own node."""
+    assert not fences_terms(driver)
+    assert has_local_records(driver)
+    shared = driver_of(tmp_path, "n1")
+    assert fences_terms(shared)
+    shared.close()

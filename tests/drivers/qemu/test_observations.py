@@ -1,4 +1,4 @@
-"""What QEMU says unasked becomes sightings, each thing once."""
+"""What QEMU says unasked becomes observations, each thing once."""
 
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ def test_a_reset_is_a_reboot_and_ends_what_was_before() -> None:
 
 
 def test_what_says_nothing_of_the_machine_is_not_told() -> None:
-    """Pauses, the guest's balloon and the like are no sightings."""
+    """Pauses, the guest's balloon and the like are no observations."""
     assert (
         ObservationHarness().handle_message(
             {"event": "STOP"}, {"event": "RESUME"}, {"event": "RTC_CHANGE", "data": {"offset": 1}}

@@ -20,6 +20,7 @@ PROGRAM = sys.executable
         ({"qmp": "/run/web.qmp"}, "with {vm} for its name"),
         ({"qmp": "run/{vm}.qmp"}, "write the whole path"),
         ({"qmp": QMP, "grace": -1}, "grace"),
+        ({"qmp": QMP, "records": "records"}, "'records' of driver 'qemu' is 'records'; write the whole path"),
         ({"qmp": QMP, "start": ["/no/such/program", "{vm}"]}, "there is no program /no/such/program"),
         ({"qmp": QMP, "start": ["/usr"]}, "there is no program /usr"),
         ({"qmp": QMP, "receive": [PROGRAM, "{vm}"]}, "has no {incoming}"),

@@ -1,6 +1,7 @@
 """A server reduced to its journal, for crash tests: it appends until it is killed, and says what is durable.
 
 Run as ``appender.py DIRECTORY HISTORY_SECONDS``. Snapshots are taken beside it and old entries deleted, all the time.
+Every 40th entry is long, and is stored in parts before it is appended.
 """
 
 import random
@@ -16,19 +17,27 @@ from forewarn.journal.port import JournalFailed
 from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.testing.journal_contract import entry
 
+_LONG = 3_000
+"""How many hosts a long entry has."""
+
 
 def nth(revision: int) -> Entry:
     """Return the entry that the appender writes under a revision."""
-    return entry(revision, FleetChanged(hosts=(Host(f"host-{revision % 50}"),)))
+    many = _LONG if revision % 40 == 0 else 1
+    return entry(revision, FleetChanged(hosts=tuple(Host(f"host-{(revision + n) % 5_000}") for n in range(many))))
 
 
 def main(directory: Path, history: timedelta) -> None:
-    journal = SqliteJournal(directory, history=history, snapshot_entries=300)
+    journal = SqliteJournal(directory, history=history, snapshot_entries=300, part_size=10_000)
     revision = journal.load().revision
 
     def append(count: int) -> None:
         nonlocal revision
-        journal.append(revision, [nth(n) for n in range(revision + 1, revision + count + 1)])
+        entries = [nth(n) for n in range(revision + 1, revision + count + 1)]
+        for each in entries:
+            if each.revision % 40 == 0:
+                journal.prepare(each.facts)
+        journal.append(revision, entries)
         revision += count
 
     def take_snapshot() -> None:

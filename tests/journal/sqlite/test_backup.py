@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tarfile
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -237,6 +238,18 @@ def test_two_never_write_one_file(directory: Path, tmp_path: Path) -> None:
         back_up(directory, tmp_path / "copy", NOW)
 
     other.release()
+
+
+@pytest.mark.usefixtures("journal")
+def test_what_a_killed_one_left_is_removed(directory: Path, tmp_path: Path) -> None:
+    """It is no part of the next backup, and nothing is left after that."""
+    (tmp_path / ".copy.partial").mkdir()
+    (tmp_path / ".copy.partial" / "left").touch()
+    back_up(directory, tmp_path / "copy", NOW)
+
+    assert not list(tmp_path.glob(".copy*"))
+    with tarfile.open(tmp_path / "copy") as archive:
+        assert not any("left" in name for name in archive.getnames())
 
 
 @pytest.mark.end_to_end

@@ -10,6 +10,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from forewarn.core.facts import FleetChanged
@@ -55,6 +56,16 @@ def wait_for_the_dead(directory: Path) -> None:
             return
 
 
+def assert_no_unused_parts(directory: Path) -> None:
+    """Every part belongs to an entry that is kept."""
+    with database.reading(directory / database.NAME) as connection:
+        bodies = connection.execute("SELECT body FROM entries WHERE body >= x'7b227061' AND body < x'7b227062'")
+        spans = [msgspec.json.decode(body.partition(b"\n")[0])["parts"] for (body,) in bodies]
+        numbers = [number for (number,) in connection.execute("SELECT number FROM entry_parts ORDER BY number")]
+    assert numbers == [number for first, last in spans for number in range(first, last + 1)]
+    assert numbers, "the rounds had long entries"
+
+
 @pytest.mark.parametrize("history", [timedelta(days=400), timedelta(seconds=100)], ids=["kept", "compacted"])
 def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, history: timedelta) -> None:
     """Round after round on one directory: nothing acknowledged is lost, and the journal is whole."""
@@ -65,6 +76,7 @@ def test_what_was_acknowledged_survives_a_kill(tmp_path: Path, history: timedelt
         journal = SqliteJournal(tmp_path)
         recovered = journal.load()
         kept = list(journal.entries())
+        assert_no_unused_parts(tmp_path)
         journal.close()
 
         assert recovered.revision >= acknowledged

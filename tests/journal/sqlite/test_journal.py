@@ -15,7 +15,6 @@ from typing import cast
 import pytest
 
 from forewarn.core.errors import ForewarnError
-from forewarn.core.facts import FORMAT
 from forewarn.files import InUse
 from forewarn.journal.codec import pack
 from forewarn.journal.port import (
@@ -27,7 +26,7 @@ from forewarn.journal.port import (
     NotAJournal,
     NotWritten,
 )
-from forewarn.journal.sqlite import database
+from forewarn.journal.sqlite import database, long_entries
 from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
 from forewarn.journal.sqlite.snapshot_process import take_snapshot
 from forewarn.testing.calls import begin, in_time
@@ -155,11 +154,11 @@ def test_a_newer_format_is_refused_untouched(directory: Path) -> None:
     """A journal of a later release is not read, let alone written."""
     path = directory / database.NAME
     connection = sqlite3.connect(path)
-    connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    connection.execute(f"PRAGMA user_version = {long_entries.FORMAT + 1}")
     connection.close()
     before = path.read_bytes()
 
-    assert f"format {FORMAT + 1}" in refusal(directory, NewerJournal)
+    assert f"format {long_entries.FORMAT + 1}" in refusal(directory, NewerJournal)
 
     assert path.read_bytes() == before
 
@@ -672,3 +671,12 @@ def change(directory: Path, statement: str, *values: int) -> None:
     connection.execute(statement, values)
     connection.commit()
     connection.close()
+
+
+def test_a_commit_is_on_the_disk_when_it_returns(tmp_path: Path) -> None:
+    """SQLite calls that FULL; with a write-ahead log its default may lose the last commits with the power."""
+    writer = database.open_writer(tmp_path / "journal.db")
+    try:
+        assert writer.execute("PRAGMA synchronous").fetchone() == (2,)
+    finally:
+        writer.close()

@@ -15,6 +15,7 @@ from forewarn.core.model import Event, EventSource, EventStatus, EventType, Grou
 from forewarn.files import InUse
 from forewarn.journal.port import DamagedJournal, JournalFailed
 from forewarn.journal.sqlite import backup_archive
+from forewarn.journal.sqlite import restore as restore_module
 from forewarn.journal.sqlite.backup import back_up
 from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.journal.sqlite.restore import restore
@@ -129,6 +130,25 @@ def test_cut_off_anywhere_it_is_the_old_journal_or_the_new_one(
         assert verify(data / "replaced-1").last_revision == 12
     assert not list(data.glob("restore.*"))
     assert restore(data, copy, replace=True).revision == 9
+
+
+def test_what_was_renamed_is_durable_before_the_next_step(
+    copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory is synced when the old journal has left it, and again before the last traces are removed."""
+    data = tmp_path / "data"
+    journal_of(data, hosts(1, 12)).close()
+    seen: list[str] = []
+
+    def sync(directory: Path) -> None:
+        if directory == data:
+            has_journal = (data / "journal.sqlite3").exists()
+            seen.append("the new journal" if has_journal else "no journal")
+
+    monkeypatch.setattr(restore_module, "sync_directory", sync)
+    restore(data, copy, replace=True)
+
+    assert seen[-2:] == ["no journal", "the new journal"]
 
 
 def test_cut_off_before_its_last_traces_are_removed_it_is_finished(copy: Path, tmp_path: Path) -> None:

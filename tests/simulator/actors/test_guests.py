@@ -14,19 +14,19 @@ from forewarn.simulator.actors.guests import KINDS
 from forewarn.simulator.environment.loop import SimulatedProcess
 from forewarn.simulator.exchanges import Exchange, VmExchange
 from forewarn.wire.document import ScheduledEvent
-from tests.simulator.guest_world import Worlds
+from tests.simulator.guest_harness import GuestHarnesses
 
 
 @pytest.fixture
-def worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worlds]:
+def worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GuestHarnesses]:
     monkeypatch.setattr(randomness, "_source", None)  # restored afterwards
-    made = Worlds(tmp_path)
+    made = GuestHarnesses(tmp_path)
     yield made
     made.end()
 
 
 @pytest.mark.parametrize("kind", ["agent", "agent-wrong-clock"])
-def test_an_agent_prepares_then_approves_and_undoes_when_the_event_is_gone(worlds: Worlds, kind: str) -> None:
+def test_an_agent_prepares_then_approves_and_undoes_when_the_event_is_gone(worlds: GuestHarnesses, kind: str) -> None:
     """The real agent runs in the guest, also with a clock that is wrong."""
     world = worlds(kind, seed=3)
     world.restart(kind)
@@ -38,7 +38,7 @@ def test_an_agent_prepares_then_approves_and_undoes_when_the_event_is_gone(world
     assert not world.guests.wrong
 
 
-def test_the_clock_of_a_guest_may_be_wrong(worlds: Worlds) -> None:
+def test_the_clock_of_a_guest_may_be_wrong(worlds: GuestHarnesses) -> None:
     """Only the guest with a wrong clock has one."""
     world = worlds("agent", "agent-wrong-clock")
 
@@ -46,7 +46,7 @@ def test_the_clock_of_a_guest_may_be_wrong(worlds: Worlds) -> None:
     assert abs(world.agent("agent-wrong-clock").clock.error.total_seconds()) >= 10
 
 
-def test_a_request_under_way_is_reported_without_a_response_when_its_guest_is_killed(worlds: Worlds) -> None:
+def test_a_request_under_way_is_reported_without_a_response_when_its_guest_is_killed(worlds: GuestHarnesses) -> None:
     """The service may have acted on it, so the checker must know of it; nothing follows it."""
     world = worlds("agent")
     before = len(world.seen)
@@ -59,7 +59,7 @@ def test_a_request_under_way_is_reported_without_a_response_when_its_guest_is_ki
     assert len(world.seen) == before + 1
 
 
-def test_a_guest_that_is_started_again_has_another_boot_id(worlds: Worlds) -> None:
+def test_a_guest_that_is_started_again_has_another_boot_id(worlds: GuestHarnesses) -> None:
     """A start of a running guest is no boot."""
     world = worlds("agent")
     first = world.agent("agent").boot_id
@@ -70,7 +70,7 @@ def test_a_guest_that_is_started_again_has_another_boot_id(worlds: Worlds) -> No
     assert world.agent("agent").boot_id != first
 
 
-def test_an_agent_that_was_killed_remembers_what_it_prepared(worlds: Worlds) -> None:
+def test_an_agent_that_was_killed_remembers_what_it_prepared(worlds: GuestHarnesses) -> None:
     """The memory file outlives the process: nothing is prepared twice, and all of it is undone."""
     world = worlds("agent", seed=3)
     world.restart("agent")
@@ -86,7 +86,7 @@ def test_an_agent_that_was_killed_remembers_what_it_prepared(worlds: Worlds) -> 
 
 
 @pytest.mark.parametrize("how", ["torn", "flipped"])
-def test_an_agent_with_a_damaged_memory_starts_again(worlds: Worlds, how: str) -> None:
+def test_an_agent_with_a_damaged_memory_starts_again(worlds: GuestHarnesses, how: str) -> None:
     """It starts without a reboot, asks again, and repeats no call."""
     world = worlds("agent", seed=3)
     world.restart("agent")
@@ -100,7 +100,7 @@ def test_an_agent_with_a_damaged_memory_starts_again(worlds: Worlds, how: str) -
     assert not world.guests.wrong
 
 
-def test_an_agent_that_lost_its_memory_repeats_no_call(worlds: Worlds) -> None:
+def test_an_agent_that_lost_its_memory_repeats_no_call(worlds: GuestHarnesses) -> None:
     """After a reboot the memory is one line; the handlers know what they did."""
     world = worlds("agent", seed=1)
     world.restart("agent")
@@ -114,7 +114,7 @@ def test_an_agent_that_lost_its_memory_repeats_no_call(worlds: Worlds) -> None:
     assert not world.guests.wrong
 
 
-def test_a_guest_runs_only_while_its_machine_does(worlds: Worlds) -> None:
+def test_a_guest_runs_only_while_its_machine_does(worlds: GuestHarnesses) -> None:
     """A guest of a stopped machine cannot be started, and boots with its machine."""
     world = worlds("prompt")
     world.guests.set_running("prompt", False)
@@ -128,7 +128,7 @@ def test_a_guest_runs_only_while_its_machine_does(worlds: Worlds) -> None:
     assert len(world.seen) > before
 
 
-def test_a_prompt_guest_approves_its_own_events_only(worlds: Worlds) -> None:
+def test_a_prompt_guest_approves_its_own_events_only(worlds: GuestHarnesses) -> None:
     """It approves within seconds what names its VM, and nothing else."""
     world = worlds("prompt", "silent")
     world.restart("silent")
@@ -140,7 +140,7 @@ def test_a_prompt_guest_approves_its_own_events_only(worlds: Worlds) -> None:
     assert world.approved("prompt")
 
 
-def test_a_slow_guest_asks_seldom_and_may_approve_late(worlds: Worlds) -> None:
+def test_a_slow_guest_asks_seldom_and_may_approve_late(worlds: GuestHarnesses) -> None:
     """It asks every 10 seconds, and approves nothing at once."""
     world = worlds("slow", seed=2)
     world.restart("slow")
@@ -151,7 +151,7 @@ def test_a_slow_guest_asks_seldom_and_may_approve_late(worlds: Worlds) -> None:
     assert all(each.sent_at > shown_at + 5 for each in world.exchanges("slow", "POST"))
 
 
-def test_a_silent_guest_never_asks(worlds: Worlds) -> None:
+def test_a_silent_guest_never_asks(worlds: GuestHarnesses) -> None:
     """It sends nothing at all."""
     world = worlds("silent")
     world.run(60.0)
@@ -159,7 +159,7 @@ def test_a_silent_guest_never_asks(worlds: Worlds) -> None:
     assert not world.seen
 
 
-def test_a_meddling_guest_approves_events_of_others(worlds: Worlds) -> None:
+def test_a_meddling_guest_approves_events_of_others(worlds: GuestHarnesses) -> None:
     """It approves events that do not name its VM."""
     world = worlds("approver-of-others", "silent")
     world.restart("silent")
@@ -168,7 +168,7 @@ def test_a_meddling_guest_approves_events_of_others(worlds: Worlds) -> None:
     assert world.approved("approver-of-others")
 
 
-def test_an_old_guest_asks_in_several_old_api_versions_and_approves(worlds: Worlds) -> None:
+def test_an_old_guest_asks_in_several_old_api_versions_and_approves(worlds: GuestHarnesses) -> None:
     """It uses four old api-versions in turn, and finds its name in each."""
     world = worlds("old")
     while not world.exchanges("old")[-1].target.endswith("2019-08-01"):
@@ -183,7 +183,7 @@ def test_an_old_guest_asks_in_several_old_api_versions_and_approves(worlds: Worl
     assert world.approved("old")
 
 
-def test_a_guest_with_long_polls_hears_of_an_event_at_once(worlds: Worlds) -> None:
+def test_a_guest_with_long_polls_hears_of_an_event_at_once(worlds: GuestHarnesses) -> None:
     """Its request waits until the document changes."""
     world = worlds("long-poll", "silent")
     world.restart("silent")
@@ -195,7 +195,7 @@ def test_a_guest_with_long_polls_hears_of_an_event_at_once(worlds: Worlds) -> No
     assert news[0].ended_at - asked_at < 0.5
 
 
-def test_a_hostile_guest_is_refused_and_stops_at_the_end(worlds: Worlds) -> None:
+def test_a_hostile_guest_is_refused_and_stops_at_the_end(worlds: GuestHarnesses) -> None:
     """Its requests are reported with their refusals, until it is quietened."""
     world = worlds("hostile")
     world.run(120.0)
@@ -208,7 +208,7 @@ def test_a_hostile_guest_is_refused_and_stops_at_the_end(worlds: Worlds) -> None
     assert len(world.seen) == before
 
 
-def test_the_same_seed_gives_the_same_exchanges_whatever_ran_before(worlds: Worlds) -> None:
+def test_the_same_seed_gives_the_same_exchanges_whatever_ran_before(worlds: GuestHarnesses) -> None:
     """Nothing of one simulation reaches the next."""
 
     def run(seed: int) -> list[Exchange]:
@@ -226,7 +226,7 @@ def test_the_same_seed_gives_the_same_exchanges_whatever_ran_before(worlds: Worl
     assert run(1) == first
 
 
-def test_a_call_that_must_not_be_repeated_is_noticed(worlds: Worlds) -> None:
+def test_a_call_that_must_not_be_repeated_is_noticed(worlds: GuestHarnesses) -> None:
     """A handler that does not repeat keeps a record of what succeeded."""
     world = worlds("agent")
     world.guests.kill("agent")

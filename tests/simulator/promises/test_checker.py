@@ -7,7 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from forewarn.simulator.actions import DelayRequests, PlannedAction, RequestFleetChange, RequestHostOperation
+from forewarn.simulator.actions import (
+    DelayRequests,
+    EditFleetFile,
+    PlannedAction,
+    RequestFleetChange,
+    RequestHostOperation,
+)
 from forewarn.simulator.environment.clock import EPOCH
 from forewarn.simulator.exchanges import (
     AgentStep,
@@ -16,6 +22,7 @@ from forewarn.simulator.exchanges import (
     DiskFault,
     Exchange,
     MachineOperation,
+    MachineState,
     ProcessState,
     VmExchange,
 )
@@ -204,6 +211,90 @@ def ended(id_: str, vm: str, started_at: float, ended_at: float) -> ControlExcha
     return timeline("Completed", *steps, at=50.0, id_=id_, resources=[vm], **FROZEN)
 
 
+def recorded(
+    id_: str,
+    vm: str,
+    not_before: int,
+    started_at: float,
+    ended_at: float,
+    *between: tuple[float, str, str],
+    status: str = "Completed",
+    **more: Any,
+) -> ControlExchange:
+    """Return the record of an event that was announced at second 2, with its NotBefore."""
+    detail = f"it, not before {EPOCH + timedelta(seconds=not_before):%Y-%m-%dT%H:%M:%SZ} (15s of notice)"
+    steps: list[tuple[float, str] | tuple[float, str, str]] = [*between, (started_at, "Started"), (ended_at, status)]
+    return timeline(status, *steps, at=90.0, id_=id_, resources=[vm], notice=detail, **more)
+
+
+def postponed(*not_before: int) -> ControlExchange:
+    times = (f"{EPOCH + timedelta(seconds=each):%Y-%m-%dT%H:%M:%SZ}" for each in not_before)
+    steps = [(5.0, "postponed", f"now not before {time}") for time in times]
+    return recorded(E1, "web-0", 20, not_before[-1] + 0.1, not_before[-1] + 5.0, *steps)
+
+
+def operated(host: str, operation: str, at: float, status: int = 201) -> ControlExchange:
+    return asked("POST", f"/v1/hosts/{host}/operations", {"operation": operation}, at=at, status=status)
+
+
+def switched(vm: str, operation: str, at: float) -> ControlExchange:
+    return asked("POST", f"/v1/vms/{vm}/operations", {"operation": operation}, at=at, status=201)
+
+
+def approve(at: float) -> ControlExchange:
+    return asked("POST", f"/v1/events/{E1}/approve", at=at)
+
+
+def hosts(at: float, **more: object) -> ControlExchange:
+    items = [{"name": "h2", "vms": 0, "state": "up", "cordoned": False, **more}]
+    return asked("GET", "/v1/hosts", answer={"items": items}, at=at)
+
+
+def vms(at: float, *, host: str = "h1", deallocated: bool = False) -> ControlExchange:
+    items = [{"name": "web-0", "group": "web", "host": host, "deallocated": deallocated}]
+    return asked("GET", "/v1/vms", answer={"items": items}, at=at)
+
+
+def labelled(value: str, at: float, status: int = 200) -> ControlExchange:
+    return asked("PATCH", "/v1/vms/web-0", {"labels": {"tier": value}}, at=at, status=status)
+
+
+def bulk(operation: str, selected: list[str], refused: dict[str, str], at: float) -> ControlExchange:
+    body = {"operation": operation, "select": {"names": ["web-*"]}}
+    return asked("POST", "/v1/vms/operations", body, {"selected": selected, "refused": refused}, at=at, status=201)
+
+
+def tried(id_: str) -> ControlExchange:
+    event = {"id": id_, "type": "Freeze", "status": "Scheduled", "resources": ["web-0"]}
+    answer = {"announcements": [{"event": event, "group": "web"}]}
+    return asked("POST", "/v1/vms/operations?dry_run=true", {}, answer, at=2.0, status=201)
+
+
+def change(change: object, at: float) -> ControlExchange:
+    return asked("PATCH", "/v1/fleet", change, at=at)
+
+
+def waiting(incarnation: int, at: float, status: int = 200) -> VmExchange:
+    shown = document(incarnation, at=at, vm="web-1", sent=1.5)
+    return msgspec.structs.replace(shown, status=status, waits=True)
+
+
+def by_token(token: str, at: float, status: int = 200) -> ControlExchange:
+    answer = {"items": []} if status < 400 else refused(status)
+    exchange = asked("GET", "/v1/tokens", answer=answer, at=at, who="olga", status=status, groups=("web",))
+    return msgspec.structs.replace(exchange, token=token)
+
+
+USED = "this Idempotency-Key was used for another request"
+EVICTED: dict[str, Any] = {"type": "Preempt", "source": "Platform", "operation": "vm evict"}
+CRASHED: dict[str, Any] = {
+    "type": "Redeploy",
+    "source": "Platform",
+    "operation": "vm fail",
+    "notice": "vm fail; no notice is owed: hardware failed",
+}
+FAILED: dict[str, Any] = {"type": "Redeploy", "source": "Platform", "operation": "host fail"}
+WITHOUT_NOTICE = "host fail; no notice is owed: hardware failed"
 RULE_OF_ALL = terms(approval="all")
 QUORUM = terms(approval="quorum", quorum=2)
 
@@ -355,6 +446,297 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
         (terms(quiet_hours=["08:01-08:03"]), *FREEZE, timeline("Started", (180.0, "Started"), at=181.0, **FROZEN)),
         (terms(quiet_hours=["08:01-08:03"]), *FREEZE, timeline("Started", (179.0, "Started"), at=181.0, **FROZEN)),
         "in the quiet hours",
+    ),
+    "an eviction waits for a Started event of its VM only": (
+        (recorded(E1, "web-0", 20, 20.0, 30.0, **FROZEN), recorded(E2, "web-0", 25, 30.0, 32.0, **EVICTED)),
+        (recorded(E1, "web-0", 20, 40.0, 45.0, **FROZEN), recorded(E2, "web-0", 25, 45.0, 46.0, **EVICTED)),
+        "could start at 25.0 s and waited for 20.0 s without a cause",
+    ),
+    "an event that is approved starts": (
+        (restart(), recorded(E1, "web-0", 40, 12.0, 15.0, (12.0, "approved", ""), by="web-0")),
+        (restart(), recorded(E1, "web-0", 40, 30.0, 35.0, (12.0, "approved", ""), by="web-0")),
+        "could start at 12.0 s",
+    ),
+    "only the VMs of an event approve it where all must": (
+        (RULE_OF_ALL, restart(), recorded(E1, "web-0", 40, 12.0, 15.0, (12.0, "approved", ""), by="web-0")),
+        (RULE_OF_ALL, restart(), recorded(E1, "web-0", 40, 41.0, 45.0, (12.0, "approved", ""), by="web-1")),
+        "the approval of web-1 counts for Reboot 11111111 of web",
+    ),
+    "maintenance that waits is not overtaken": (
+        (recorded(E1, "web-0", 30, 30.0, 40.0, **FROZEN), recorded(E2, "web-1", 35, 40.0, 50.0, **FROZEN)),
+        (recorded(E1, "web-0", 20, 50.0, 60.0, **FROZEN), recorded(E2, "web-1", 25, 40.0, 50.0, **FROZEN)),
+        "overtook Freeze 11111111 of web, which was due at 20 s",
+    ),
+    "maintenance waits for a failure in another domain": (
+        (
+            timeline("Completed", (2.0, "Started"), (20.0, "Completed"), at=50.0, notice=WITHOUT_NOTICE, **FAILED),
+            recorded(E2, "web-1", 20, 20.0, 30.0, **FROZEN),
+        ),
+        (
+            timeline("Completed", (2.0, "Started"), (30.0, "Completed"), at=50.0, notice=WITHOUT_NOTICE, **FAILED),
+            recorded(E2, "web-1", 20, 20.0, 30.0, **FROZEN),
+        ),
+        "started 10.000 s before Redeploy",
+    ),
+    "a VM is not deleted twice at once": (
+        (recorded(E1, "web-0", 20, 20.0, 30.0), recorded(E2, "web-1", 20, 20.0, 30.0)),
+        (recorded(E1, "web-0", 20, 20.0, 30.0), recorded(E2, "web-0", 20, 30.0, 40.0)),
+        "of web-0 were unfinished together",
+    ),
+    "a postponement keeps to the limit": (
+        (terms(postpone_limit=60), restart(), postponed(50, 80)),
+        (terms(postpone_limit=60), restart(), postponed(50, 81)),
+        "was postponed by 61 s in all, and the limit is 60 s",
+    ),
+    "the end of a VM is not postponed": (
+        (recorded(E1, "web-0", 20, 20.0, 25.0, **EVICTED),),
+        (
+            recorded(
+                E1, "web-0", 20, 30.0, 35.0, (5.0, "postponed", "now not before 2024-01-01T08:00:30Z"), **EVICTED
+            ),
+        ),
+        "was postponed, and ends a VM",
+    ),
+    "an event that was postponed does not start at its old time": (
+        (
+            restart(),
+            document(2, scheduled, at=3.0),
+            approval("web-0", 5.0, key="PostponeRequests"),
+            document(3, wire_event(not_before=40.0), at=6.0),
+            document(4, started, at=40.5),
+        ),
+        (
+            restart(),
+            document(2, scheduled, at=3.0),
+            approval("web-0", 5.0, key="PostponeRequests"),
+            document(3, wire_event(not_before=40.0), at=6.0),
+            timeline("Started", (21.0, "Started"), at=22.0),
+            document(4, started, at=21.5),
+        ),
+        "started 19.000 s before NotBefore",
+    ),
+    "a cordon that was acknowledged stands": (
+        (operated("h2", "cordon", 5.0), operated("h2", "uncordon", 6.0, status=0), hosts(7.0)),
+        (operated("h2", "cordon", 5.0), hosts(7.0)),
+        "host h2 is shown with cordoned False, and True was set",
+    ),
+    "a label that was acknowledged stands": (
+        (labelled("back", 5.0), labelled("front", 6.0, status=0), vms(7.0)),
+        (labelled("front", 5.0), vms(7.0)),
+        "web-0 is shown with label none, and front was set",
+    ),
+    "a host that was added is shown": (
+        (asked("POST", "/v1/hosts", {"name": "h8"}, at=5.0), asked("DELETE", "/v1/hosts/h8", at=6.0), hosts(7.0)),
+        (asked("POST", "/v1/hosts", {"name": "h8"}, at=5.0), hosts(7.0)),
+        "host h8 is not shown, and was added",
+    ),
+    "a host that enters maintenance is shown so": (
+        (operated("h2", "enter-maintenance", 5.0), hosts(7.0, state="in-maintenance", cordoned=True)),
+        (operated("h2", "enter-maintenance", 5.0), hosts(7.0, cordoned=True)),
+        "host h2 is shown with state up, and in-maintenance was set",
+    ),
+    "a bulk operation is done to those that were not refused": (
+        (bulk("deallocate", ["web-0"], {"web-0": "why"}, 5.0), vms(7.0)),
+        (bulk("deallocate", ["web-0"], {}, 5.0), vms(7.0)),
+        "web-0 is shown with deallocated False, and True was set",
+    ),
+    "an event of a dry run is never shown": (
+        (tried(E2), document(2, wire_event(), at=3.0)),
+        (tried(E1), document(2, wire_event(), at=3.0)),
+        "was announced by a dry run",
+    ),
+    "the state of a host stands": (
+        (operated("h2", "fail", 5.0), hosts(7.0, state="failed")),
+        (operated("h2", "fail", 5.0), hosts(7.0)),
+        "host h2 is shown with state up, and failed was set",
+    ),
+    "nothing moves to a cordoned host": (
+        (
+            MachineOperation("web-0", "redeploy", E1, 22.0, "h2"),
+            recorded(E1, "web-0", 20, 21.0, 30.0),
+            operated("h2", "cordon", 21.5),
+        ),
+        (
+            operated("h2", "cordon", 5.0),
+            MachineOperation("web-0", "redeploy", E1, 22.0, "h2"),
+            recorded(E1, "web-0", 20, 21.0, 30.0),
+        ),
+        "machine web-0 was moved to h2, which is cordoned",
+    ),
+    "no VM is added on a failed host": (
+        (change({"vms": [{"name": "new", "host": "h2"}]}, 4.0), operated("h2", "fail", 5.0)),
+        (operated("h2", "fail", 5.0), change({"vms": [{"name": "new", "host": "h2"}]}, 6.0)),
+        "new was added on h2, which has failed",
+    ),
+    "no VM is let to move to a failed host": (
+        (operated("h2", "fail", 5.0), asked("POST", "/v1/vms/web-0/move", {"host": "h1"}, at=6.0)),
+        (operated("h2", "fail", 5.0), asked("POST", "/v1/vms/web-0/move", {"host": "h2"}, at=6.0)),
+        "web-0 was let to move to h2, which has failed",
+    ),
+    "no VM starts on a cordoned host": (
+        (
+            switched("web-0", "start", 4.0),
+            operated("h2", "cordon", 5.0),
+            MachineOperation("web-0", "start", "", 6.0, "h2"),
+        ),
+        (
+            operated("h2", "cordon", 5.0),
+            switched("web-0", "start", 6.0),
+            MachineOperation("web-0", "start", "", 7.0, "h2"),
+        ),
+        "web-0 was started on h2, which is cordoned",
+    ),
+    "a VM that is deallocated is shown so": (
+        (switched("web-0", "deallocate", 5.0), vms(6.0, deallocated=True)),
+        (switched("web-0", "deallocate", 5.0), vms(6.0)),
+        "web-0 is shown with deallocated False, and True was set",
+    ),
+    "a VM that is deallocated reads nothing": (
+        (switched("web-0", "deallocate", 5.0), first(at=4.0)),
+        (switched("web-0", "deallocate", 5.0), first(at=6.0)),
+        "web-0 is deallocated, and was answered GET",
+    ),
+    "a VM that is deallocated is not operated on": (
+        (switched("web-0", "deallocate", 5.0), MachineOperation("web-0", "stop", "", 6.0)),
+        (switched("web-0", "deallocate", 5.0), MachineOperation("web-0", "reboot", E1, 6.0)),
+        "machine web-0 was operated on (reboot), though it is deallocated",
+    ),
+    "a stop that failed is not tried again by itself": (
+        (
+            SERVING,
+            switched("web-0", "deallocate", 5.0),
+            MachineOperation("web-0", "stop failed", "", 6.0),
+            switched("web-0", "deallocate", 7.0),
+            MachineOperation("web-0", "stop", "", 8.0),
+        ),
+        (
+            SERVING,
+            switched("web-0", "deallocate", 5.0),
+            MachineOperation("web-0", "stop failed", "", 6.0),
+            MachineOperation("web-0", "stop", "", 8.0),
+        ),
+        "machine web-0: stop, after that had failed, and nobody asked again",
+    ),
+    "a VM is not told to stand on a host that failed before it arrived": (
+        (
+            MachineOperation("web-0", "redeploy", E1, 22.0, "h2"),
+            recorded(E1, "web-0", 20, 20.0, 30.0),
+            operated("h2", "fail", 31.0),
+            vms(40.0, host="h2"),
+        ),
+        (
+            MachineOperation("web-0", "redeploy", E1, 22.0, "h2"),
+            operated("h2", "fail", 25.0),
+            recorded(E1, "web-0", 20, 20.0, 30.0),
+            vms(40.0, host="h2"),
+        ),
+        "web-0 arrived at 30.0 s on h2 and is told to stand there, which had failed",
+    ),
+    "what a VM shares with others outlives it": (
+        (timeline("Canceled", (5.0, "Canceled", "vm evict web-0"), at=6.0),),
+        (timeline("Canceled", (5.0, "Canceled", "vm evict web-0"), at=6.0, resources=["web-0", "web-2"]),),
+        "was canceled, which is about web-2 too: vm evict web-0",
+    ),
+    "nothing is announced for a VM that is off": (
+        (switched("web-0", "deallocate", 5.0), timeline("Scheduled", at=6.0)),
+        (switched("web-0", "deallocate", 0.9), timeline("Scheduled", at=6.0)),
+        "was announced for web-0, which was deallocated",
+    ),
+    "a VM that another manager starts is left to it": (
+        (timeline("Started", (2.0, "Started"), at=3.0, **CRASHED),),
+        (terms(restart_after_crash=False), timeline("Started", (2.0, "Started"), at=3.0, **CRASHED)),
+        "started a VM that crashed, and its group does not want that",
+    ),
+    "an eviction deletes where the terms say so": (
+        (recorded(E1, "web-0", 20, 20.0, 25.0, **EVICTED), vms(40.0)),
+        (terms(eviction="delete"), recorded(E1, "web-0", 20, 20.0, 25.0, **EVICTED), vms(40.0)),
+        "deletes, and web-0 is still there",
+    ),
+    "an approval that was acknowledged lets an event start": (
+        (restart(), approve(5.0), recorded(E1, "web-0", 40, 5.0, 9.0)),
+        (restart(), approve(5.0), recorded(E1, "web-0", 40, 40.0, 45.0)),
+        "could start at 5.0 s and waited for 35.0 s without a cause",
+    ),
+    "an approval that was acknowledged is on record": (
+        (restart(), approval("web-0", 5.0), recorded(E1, "web-0", 40, 5.0, 9.0)),
+        (restart(), approval("web-0", 5.0), recorded(E1, "web-0", 40, 40.0, 45.0)),
+        "by web-0 was acknowledged at 5.000 s, and is not on record",
+    ),
+    "a quorum is of the VMs that run": (
+        (QUORUM, restart(), recorded(E1, "web-0", 40, 40.0, 45.0, (12.0, "approved", ""), by="web-0")),
+        (
+            QUORUM,
+            restart(),
+            switched("web-1", "deallocate", 5.0),
+            switched("web-2", "deallocate", 6.0),
+            recorded(E1, "web-0", 40, 40.0, 45.0, (12.0, "approved", ""), by="web-0"),
+        ),
+        "could start at 12.0 s",
+    ),
+    "no VM is deallocated under a Started event": (
+        (recorded(E1, "web-0", 20, 20.0, 30.0), switched("web-0", "deallocate", 30.5)),
+        (recorded(E1, "web-0", 20, 20.0, 30.0), switched("web-0", "deallocate", 25.0)),
+        "web-0 was deallocated while Reboot 11111111 of web was Started",
+    ),
+    "a machine runs as was asked for": (
+        (switched("web-0", "deallocate", 5.0), MachineState("web-0", "h1", is_running=False, exists=True, at=9.0)),
+        (switched("web-0", "deallocate", 5.0), MachineState("web-0", "h1", is_running=True, exists=True, at=9.0)),
+        "machine web-0 runs, though it was asked not to",
+    ),
+    "a VM is told to stand where its machine is": (
+        (vms(6.0), MachineState("web-0", "h1", is_running=True, exists=True, at=9.0)),
+        (vms(6.0), MachineState("web-0", "h2", is_running=True, exists=True, at=9.0)),
+        "web-0 is told to stand on h1, and its machine stands on h2",
+    ),
+    "who waits for a change is told of it": (
+        (first(at=1.0), document(2, at=5.0), waiting(1, 6.0, 304)),
+        (first(at=1.0), document(2, at=5.0), waiting(1, 8.0, 304)),
+        "web-1 waited for a change of web and was shown 1",
+    ),
+    "who waits for a change is told of it at once": (
+        (first(at=1.0), document(2, at=5.0), waiting(2, 6.0)),
+        (first(at=1.0), document(2, at=5.0), waiting(2, 8.0)),
+        "web-1 waited for a change of web and was shown 2 late",
+    ),
+    "a VM that joined another group is shown nothing of the old one": (
+        (change({"vms": [{"name": "web-1", "group": "db"}]}, 5.0), document(1, at=6.0, vm="web-1")),
+        (change({"vms": [{"name": "web-1", "group": "db"}]}, 5.0), document(1, at=8.0, vm="web-1")),
+        "web-1 was shown the document of web, and has joined db",
+    ),
+    "an old api-version shows what it knows": (
+        (
+            first(at=1.0),
+            msgspec.structs.replace(
+                document(2, wire_event(type_="Reboot"), at=3.0),
+                target="/metadata/scheduledevents?api-version=2017-08-01",
+            ),
+        ),
+        (
+            first(at=1.0),
+            msgspec.structs.replace(
+                document(2, wire_event(type_="Preempt"), at=3.0),
+                target="/metadata/scheduledevents?api-version=2017-08-01",
+            ),
+        ),
+        "in 2017-08-01, which has no Preempt",
+    ),
+    "a token that was revoked is refused": (
+        (asked("DELETE", "/v1/tokens/ab12", at=5.0), by_token("ab12", 6.0, 401), by_token("cd34", 6.0)),
+        (asked("DELETE", "/v1/tokens/ab12", at=5.0), by_token("ab12", 6.0)),
+        "GET /v1/tokens of olga was let through with a revoked token",
+    ),
+    "a key is refused only to who used it": (
+        (
+            restart(at=2.0),
+            asked("POST", "/v1/vms/web-1/operations", {}, refused(409, USED), at=4.0, key="k1", status=409),
+        ),
+        (
+            restart(at=2.0),
+            asked(
+                "POST", "/v1/vms/web-1/operations", {}, refused(409, USED), at=4.0, key="k1", status=409, who="bob"
+            ),
+        ),
+        "was refused for the key of somebody else",
     ),
     "maintenance takes turns in its record": (
         (ended(E1, "web-0", 20.0, 25.0), ended(E2, "web-1", 25.0, 30.0)),
@@ -605,8 +987,38 @@ EXCUSED: dict[str, tuple[Story, PlannedAction]] = {
         JOINED,
         RequestFleetChange(at=1.0, who="ann", change='{"vms":[{"name":"db-0","group":"web"}]}', key="k"),
     ),
+    "a host that degrades, of which nobody was shown": (
+        (
+            restart(at=2.0, answer=announced(not_before=80.0)),
+            recorded(E1, "web-0", 80, 60.0, 65.0, (40.0, "advanced", "now not before 2024-01-01T08:01:00Z")),
+            MachineOperation("web-0", "reboot", E1, 60.1),
+        ),
+        RequestHostOperation(at=40.0, who="ann", operation="degrade", host="h1", key="k9"),
+    ),
     "a network that is slow": (SLOW, DelayRequests(at=0.0, delay=5.0, seconds=100.0)),
 }
+
+
+UNDER_WAY = {
+    "a start": (
+        switched("web-0", "deallocate", 5.0),
+        document(1, at=6.0),
+        asked("POST", "/v1/vms/web-0/operations", {"operation": "start"}, sent=5.5, at=7.0, status=201),
+    ),
+    "a change of the group": (
+        change({"vms": [{"name": "web-1", "group": "db"}]}, 5.0),
+        document(1, at=8.0, vm="web-1"),
+        asked("PATCH", "/v1/fleet", {"vms": [{"name": "web-1", "group": "web"}]}, sent=5.5, at=9.0),
+    ),
+}
+
+
+@pytest.mark.parametrize("request_", UNDER_WAY)
+def test_a_request_under_way_explains(request_: str) -> None:
+    """A request may have had its effect before it is answered; without it, the same is reported."""
+    story = UNDER_WAY[request_]
+    assert problems_of(*story[:2])
+    assert problems_of(*story, now=60.0) == []
 
 
 @pytest.mark.parametrize("excuse", EXCUSED)
@@ -667,3 +1079,47 @@ def test_a_broken_promise_is_reported_once() -> None:
         "2.000 s: the incarnation that web-0 is shown fell from 4 to 3",
         "2.000 s: incarnation of web fell from 4 to 3, seen by web-0",
     ]
+
+
+def test_a_start_applies_what_it_can_of_the_fleet_file() -> None:
+    """A host that was added to the file is there after the next start, if the disk worked."""
+    added = EditFleetFile(at=5.0, edit="add-host", subject="h5", value="-")
+    restarted = ProcessState("starting", 10.0), ProcessState("serving", 11.0)
+
+    assert (
+        "h5 was added to the fleet file, and no start brought it"
+        in problems_of(*restarted, hosts(50.0), actions=(added,))[0]
+    )
+    assert problems_of(*restarted, hosts(50.0, name="h5"), actions=(added,)) == []
+    assert problems_of(hosts(50.0), actions=(added,)) == []
+    spoilt = EditFleetFile(at=6.0, edit="spoil", subject="-", value="-")
+    assert problems_of(*restarted, hosts(50.0), actions=(added, spoilt)) == []
+    assert problems_of(DiskFault("disk full", 9.0), *restarted, hosts(50.0), actions=(added,)) == []
+
+
+def test_a_node_that_starts_beside_a_leader_applies_no_fleet_file() -> None:
+    """Of several nodes, only one that begins to lead applies its file."""
+    added = EditFleetFile(at=5.0, edit="add-host", subject="h5", value="-")
+    promises = Promises(msgspec.structs.replace(plan_of(added), nodes=3))
+    for each in (ProcessState("starting", 10.0, node="n2"), ProcessState("serving", 11.0, node="n2"), hosts(50.0)):
+        promises.see(each)
+    promises.settle(1000.0)
+    assert promises.problems == []
+
+
+def test_users_have_no_more_scheduled_than_may_be() -> None:
+    """The record tells how many were Scheduled when one was announced, and when one was refused."""
+    both = recorded(E1, "web-0", 20, 20.0, 30.0), recorded(E2, "web-1", 21, 21.0, 30.0)
+    detail = "too many user-initiated events are Scheduled: 2, and the limit is 2"
+    one_more = restart(at=5.0, status=409, answer=refused(409, detail))
+
+    def judge(limit: int, *exchanges: Exchange) -> list[str]:
+        promises = Promises(msgspec.structs.replace(plan_of(), user_limit=limit))
+        for exchange in exchanges:
+            promises.see(exchange)
+        promises.settle(100.0)
+        return [problem for problem in promises.problems if "the limit is" in problem]
+
+    assert judge(2, *both, one_more) == []
+    assert "as one of 2 of users, and the limit is 1" in judge(1, *both)[0]
+    assert "refused with 2 Scheduled, and the limit is 3" in judge(3, *both, one_more)[0]

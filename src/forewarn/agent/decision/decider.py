@@ -17,17 +17,11 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from operator import is_
 
+from forewarn.agent.decision.actions import AskHandler, DecisionSettings, Reaction
 from forewarn.agent.decision.facts import AgentFact, DocumentShown
+from forewarn.agent.decision.handler_calls import CallIndex
 from forewarn.agent.decision.memory import AgentMemory, KnownEvent
-from forewarn.agent.decision.reaction import (
-    AskHandler,
-    CallIndex,
-    DecisionPass,
-    DecisionSettings,
-    Reaction,
-    is_news,
-    react,
-)
+from forewarn.agent.decision.reaction import DecisionPass, is_news, react
 from forewarn.wire.document import Document
 
 
@@ -79,7 +73,7 @@ class Decider:
         """By event: its position in the memory."""
         self._counter = count()
         self._always: set[str] = set()
-        """Events for which a handler is asked what came of a call, or whose undo other events can prevent."""
+        """Events that wait for the result of a call, or that other events can prevent from being undone."""
         self._waiting: dict[str, list[tuple[int, str]]] = {}
         """By handler: heap of the events that wait for it, by number."""
         self._queues: dict[str, set[str]] = {}
@@ -111,7 +105,7 @@ class Decider:
         """By event: the free handlers for which it is first in the queue."""
 
         def offer(handler: str) -> None:
-            if handler not in deciding.busy and (first := self._pop_waiting(handler)):
+            if handler not in deciding.calls.busy and (first := self._pop_waiting(handler)):
                 offered.setdefault(first[1], []).append(handler)
                 heappush(order, first)
 
@@ -135,10 +129,10 @@ class Decider:
         deciding.forget_waits()
         deciding.consider(known)
         self._always.discard(event)
-        if deciding.depends_on_others or any(isinstance(act, AskHandler) for act in reaction.acts[acts:]):
+        if deciding.calls.depends_on_others or any(isinstance(act, AskHandler) for act in reaction.acts[acts:]):
             self._always.add(event)
         queues = self._queues.setdefault(event, set())
-        for handler in deciding.waits_for - queues:
+        for handler in deciding.calls.waits_for - queues:
             queues.add(handler)
             heappush(self._waiting.setdefault(handler, []), (self._numbers[event], event))
         if reaction.wake_at is None:

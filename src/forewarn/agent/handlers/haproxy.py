@@ -85,25 +85,13 @@ class HaproxyHandler:
         )
 
     def undo(self, task: Task) -> HandlerResult:
-        claimed = task.kept | self._undo_log.read()
-        readied: list[str] = []
-        problem = ""
-        # After a reboot HAProxy may start later than the agent: retry until the deadline.
-        for _ in polls(task, self._settings.poll):
-            try:
-                for server in sorted(claimed):
-                    if self._make_ready(server, task):
-                        readied.append(server)
-                    del claimed[server]
-            except HaproxyRefused as error:
-                return HandlerFailed(str(error))
-            except HaproxyUnreachable as error:
-                problem = str(error)
-                continue
-            finally:
-                self._undo_log.write(claimed)
-            return HandlerDone(detail=f"ready again: {', '.join(readied)}" if readied else "")
-        return HandlerFailed(problem)
+        try:
+            readied = self._undo_log.undo(
+                task, self._settings.poll, lambda server: self._make_ready(server, task), HaproxyUnreachable
+            )
+        except (HaproxyRefused, HaproxyUnreachable) as error:
+            return HandlerFailed(str(error))
+        return HandlerDone(detail=f"ready again: {', '.join(readied)}" if readied else "")
 
     def outcome_of(self, task: Task) -> HandlerOutcome:
         return HandlerNotBegun()

@@ -60,24 +60,16 @@ class PacemakerHandler:
             return HandlerFailed(str(error))
 
     def undo(self, task: Task) -> HandlerResult:
-        claimed = task.kept | self._undo_log.read()
-        ended: list[str] = []
-        problem = ""
-        # After a reboot the cluster may start later than the agent: retry until the deadline.
-        for _ in polls(task, self._settings.poll):
-            try:
-                for node in sorted(claimed):
-                    if tools.is_standby(node, task):
-                        tools.end_standby(node, task)
-                        ended.append(node)
-                    del claimed[node]
-            except tools.PacemakerToolFailed as error:
-                problem = str(error)
-                continue
-            finally:
-                self._undo_log.write(claimed)
-            return HandlerDone(detail=f"standby ended: {', '.join(ended)}" if ended else "")
-        return HandlerFailed(problem)
+        def end(node: str) -> bool:
+            if is_standby := tools.is_standby(node, task):
+                tools.end_standby(node, task)
+            return is_standby
+
+        try:
+            ended = self._undo_log.undo(task, self._settings.poll, end, tools.PacemakerToolFailed)
+        except tools.PacemakerToolFailed as error:
+            return HandlerFailed(str(error))
+        return HandlerDone(detail=f"standby ended: {', '.join(ended)}" if ended else "")
 
     def outcome_of(self, task: Task) -> HandlerOutcome:
         return HandlerNotBegun()

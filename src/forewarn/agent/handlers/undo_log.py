@@ -4,10 +4,15 @@ A changed object is the handler's own only if it is in this log. So after a cras
 changes, and none of others.
 """
 
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 
+from forewarn.agent.handler import Task
+from forewarn.agent.handlers.polling import polls
+from forewarn.core.errors import ForewarnError
 from forewarn.files import sync_directory, write_atomically
 
 _decoder = msgspec.json.Decoder(dict[str, str])
@@ -39,3 +44,28 @@ class UndoLog:
             file.write(msgspec.json.encode(claims))
         new.replace(self._file)
         sync_directory(self._directory)
+
+    def undo(
+        self, task: Task, every: timedelta, undo: Callable[[str], bool], unreachable: type[ForewarnError]
+    ) -> list[str]:
+        """Undo all claims; return the objects for which ``undo`` returned that they were still changed.
+
+        After a reboot the program that owns the objects may start later than the agent: ``unreachable`` is retried
+        until the deadline.
+        """
+        claimed = task.kept | self.read()
+        undone: list[str] = []
+        problem = unreachable()
+        for _ in polls(task, every):
+            try:
+                for name in sorted(claimed):
+                    if undo(name):
+                        undone.append(name)
+                    del claimed[name]
+            except unreachable as error:
+                problem = error
+                continue
+            finally:
+                self.write(claimed)
+            return undone
+        raise problem

@@ -26,6 +26,7 @@ from forewarn.agent.handler import (
 from forewarn.agent.handlers import template
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
+from forewarn.core.web_addresses import split_web_address
 from forewarn.http.web_requests import NoWebResponse, WebRequest, WebResponse, send
 from forewarn.signature import FORMAT, sign
 from forewarn.wire.event_json import make_event_json
@@ -128,7 +129,7 @@ class WebhookHandler:
         return _judge(place, reply)
 
     def _trust(self, url: str) -> "ssl.SSLContext | None":
-        """Return whose certificates are trusted; None for the system's."""
+        """Return the trusted certificates; None for the system's."""
         if not self._settings.ca_file or not url.startswith("https:"):
             return None
         import ssl  # noqa: PLC0415 - it is heavy, and most need it never
@@ -193,12 +194,8 @@ def _check(settings: WebhookHandlerSettings) -> None:
 
 
 def _check_url(name: str, url: str) -> None:
-    try:
-        parts = urlsplit(url)
-        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        is_good = False
-    if not is_good or not url.isascii() or not url.isprintable() or " " in url:
+    parts = split_web_address(url)
+    if parts is None or not url.isascii() or not url.isprintable() or " " in url:
         raise BadInput(f"setting {name!r} of {_OWNER}: this is no address; write https://host/path")
     if "@" in parts.netloc:
         raise BadInput(f"setting {name!r} of {_OWNER}: a password does not belong there; give it in 'headers'")

@@ -22,6 +22,7 @@ class LocalConnection(asyncio.Protocol):
         on_connect: Callable[["LocalConnection"], None],
         on_line: Callable[["LocalConnection", bytes], None],
         on_disconnect: Callable[["LocalConnection"], None],
+        close_timeout: float,
     ) -> None:
         self.is_trusted = False
         self.is_subscribed = False
@@ -29,6 +30,7 @@ class LocalConnection(asyncio.Protocol):
         self._on_connect = on_connect
         self._on_line = on_line
         self._on_disconnect = on_disconnect
+        self._close_timeout = close_timeout
         self._transport: asyncio.Transport | None = None
         self._received = bytearray()
         self._is_over = False
@@ -66,7 +68,7 @@ class LocalConnection(asyncio.Protocol):
         self._received.clear()
         self._transport.write(write_line(LocalProblem(reason)))
         self._transport.close()
-        asyncio.get_running_loop().call_later(CLOSE_TIMEOUT, self.abort)
+        asyncio.get_running_loop().call_later(self._close_timeout, self.abort)
 
     def abort(self) -> None:
         """Close the connection at once."""

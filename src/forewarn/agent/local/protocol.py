@@ -87,10 +87,10 @@ def read_request(line: bytes) -> LocalRequest:
         raise BadInput(f"invalid request: {said[0].lower()}{said[1:]}") from None
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise BadInput("invalid request: expected one JSON object per line") from None
-    wishes = (request.subscribe, request.hold is not None, bool(request.ready), request.status)
-    if sum(wishes) > 1:
+    given = (request.subscribe, request.hold is not None, bool(request.ready), request.status)
+    if sum(given) > 1:
         raise BadInput("the request has several of subscribe, hold, ready and status; send one per line")
-    if not any(wishes) and not request.token:
+    if not any(given) and not request.token:
         raise BadInput("the request is empty; send subscribe, hold, ready or status")
     return request
 

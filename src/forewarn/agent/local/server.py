@@ -10,7 +10,7 @@ from forewarn import socket_files
 from forewarn.agent.decision.holds import Holds, read_holder
 from forewarn.agent.local import address as places
 from forewarn.agent.local.address import LocalAddress
-from forewarn.agent.local.connection import LocalConnection
+from forewarn.agent.local.connection import CLOSE_TIMEOUT, LocalConnection
 from forewarn.agent.local.protocol import (
     ChangeLine,
     HoldRequest,
@@ -60,6 +60,7 @@ class LocalServer:
         clock: Clock,
         most_connections: int = MOST_CONNECTIONS,
         patience: float = PATIENCE,
+        close_timeout: float = CLOSE_TIMEOUT,
     ) -> None:
         self._place = place
         self._token_file = token_file
@@ -72,6 +73,7 @@ class LocalServer:
         self._clock = clock
         self._most_connections = most_connections
         self._patience = patience
+        self._close_timeout = close_timeout
         self._holds = Holds()
         self._connections: set[LocalConnection] = set()
         self._server: asyncio.Server | None = None
@@ -143,7 +145,7 @@ class LocalServer:
         )
 
     def _connection(self) -> LocalConnection:
-        return LocalConnection(self._on_connect, self._on_line, self._on_disconnect)
+        return LocalConnection(self._on_connect, self._on_line, self._on_disconnect, self._close_timeout)
 
     def _on_connect(self, connection: LocalConnection) -> None:
         self._connections.add(connection)
@@ -189,8 +191,8 @@ class LocalServer:
 
     def _do(self, connection: LocalConnection, request: LocalRequest) -> None:
         match request:
-            case LocalRequest(hold=HoldRequest() as wish):
-                connection.send_line(write_line(LocalSuccess(ok=True, held=self._register(connection, wish))))
+            case LocalRequest(hold=HoldRequest() as hold):
+                connection.send_line(write_line(LocalSuccess(ok=True, held=self._register(connection, hold))))
             case LocalRequest(ready=str(event), name=name) if event:
                 connection.send_line(write_line(LocalSuccess(ok=True, held=self._release(event, name))))
             case LocalRequest(status=True):
@@ -206,9 +208,9 @@ class LocalServer:
         for event in self._present():
             connection.send_line(self._line(Change(ChangeKind.NEW, event), present=True))
 
-    def _register(self, connection: LocalConnection, wish: HoldRequest) -> tuple[str, ...]:
+    def _register(self, connection: LocalConnection, hold: HoldRequest) -> tuple[str, ...]:
         """Add a holder; return the ids of the events that it holds now."""
-        holder = read_holder(wish.name, wish.within, wish.types)
+        holder = read_holder(hold.name, hold.within, hold.types)
         self._holds.register(holder)
         connection.holders[holder.name] = holder
         present = self._present()

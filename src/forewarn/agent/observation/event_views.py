@@ -5,9 +5,10 @@ from datetime import datetime
 
 import msgspec
 
+from forewarn.agent.decision.actions import DecisionSettings
 from forewarn.agent.decision.approval_turn import Approver, SendApproval, decide_turn, is_due
 from forewarn.agent.decision.memory import AgentMemory, HandlerCall, HandlerStep, KnownEvent
-from forewarn.agent.decision.reaction import DecisionSettings, is_in_the_way, is_settled
+from forewarn.agent.decision.reaction import is_in_the_way, is_settled
 from forewarn.agent.decision.rules import ApprovalMode, EventRule, concerns
 from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed
 from forewarn.agent.observation.status import ApprovalState, EventStatusView, HoldView, StepState, StepView

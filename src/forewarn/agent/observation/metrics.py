@@ -58,7 +58,7 @@ def _counted(counters: RunCounters, handlers: tuple[str, ...]) -> Iterator[str]:
     yield _family(
         "approvals_total",
         "counter",
-        "Approvals given, by what came of them.",
+        "Approvals sent, by result.",
         [("", {"result": result}, counters.approvals.get(result, 0)) for result in sorted(APPROVALS)],
     )
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from forewarn import plugin_loader
+from forewarn.agent.decision.actions import DecisionSettings, HandlerTraits
 from forewarn.agent.decision.plan import HandlerTerms, OnFailure
-from forewarn.agent.decision.reaction import DecisionSettings, HandlerTraits
 from forewarn.agent.handler import Handler
 from forewarn.agent.local.address import TOKEN_FILE
 from forewarn.agent.local.server import LocalServer
@@ -117,7 +117,11 @@ def decision_settings_of(settings: AgentSettings, handlers: dict[str, Handler]) 
     )
 
 
-def run(settings: AgentSettings, ready: Callable[[Agent], None] = lambda _: None) -> None:
+def run(
+    settings: AgentSettings,
+    ready: Callable[[Agent], None] = lambda _: None,
+    make_agent: Callable[..., Agent] = Agent,
+) -> None:
     """Run an agent until it is stopped; ``ready`` is called when it has started."""
     handlers = make_handlers(settings)
     lock = _lock(settings)
@@ -129,7 +133,7 @@ def run(settings: AgentSettings, ready: Callable[[Agent], None] = lambda _: None
             log.info("the memory file ended in an incomplete line", extra={"fields": {"reason": memory.torn}})
         if memory.damage:
             log.error("the memory file is damaged", extra={"fields": {"reason": memory.damage}})
-        asyncio.run(_run(settings, handlers, memory, ready))
+        asyncio.run(_run(settings, handlers, memory, ready, make_agent))
     finally:
         memory.close()
         if lock:
@@ -159,11 +163,15 @@ def _why(error: OSError) -> str:
 
 
 async def _run(
-    settings: AgentSettings, handlers: dict[str, Handler], memory: MemoryFile, ready: Callable[[Agent], None]
+    settings: AgentSettings,
+    handlers: dict[str, Handler],
+    memory: MemoryFile,
+    ready: Callable[[Agent], None],
+    make_agent: Callable[..., Agent],
 ) -> None:
     clock = SystemClock()
     client = AsyncClient(settings.url or None)
-    agent = Agent(
+    agent = make_agent(
         decision_settings_of(settings, handlers),
         handlers,
         client,

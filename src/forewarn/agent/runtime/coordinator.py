@@ -1,4 +1,4 @@
-"""The command that decides whether a shared event may begin, for those who must look beyond their own VM."""
+"""The coordinator: an external command that decides whether a shared event may be approved."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta

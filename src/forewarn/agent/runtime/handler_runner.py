@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from forewarn.agent.decision.reaction import CallHandler
+from forewarn.agent.decision.actions import CallHandler
 from forewarn.agent.handler import (
     Direction,
     Handler,

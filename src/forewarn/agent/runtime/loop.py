@@ -18,6 +18,13 @@ from pathlib import Path
 import msgspec
 
 from forewarn import __version__
+from forewarn.agent.decision.actions import (
+    AgentAction,
+    AskHandler,
+    CallHandler,
+    DecisionSettings,
+    StopHandler,
+)
 from forewarn.agent.decision.approval_turn import ConsultCoordinator, SendApproval
 from forewarn.agent.decision.decider import Decider
 from forewarn.agent.decision.facts import (
@@ -31,7 +38,6 @@ from forewarn.agent.decision.facts import (
     HoldPlaced,
     HoldReleased,
 )
-from forewarn.agent.decision.reaction import AgentAction, AskHandler, CallHandler, DecisionSettings, StopHandler
 from forewarn.agent.decision.rules import MOST_EVENTS, concerns, limit_events
 from forewarn.agent.handler import (
     Handler,
@@ -61,11 +67,11 @@ log = logging.getLogger("forewarn.agent")
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
-TRY_AGAIN = 2.0
+_RETRY_AFTER = 2.0
 """Seconds after which a failed write or name lookup is retried."""
 _SAMPLE_AGAIN = 1.1
 """Seconds between two samples of the endpoint's clock: the Date header has whole seconds and differs after that."""
-_SAMPLES_WITHIN = 8.0
+_SAMPLING_TIMEOUT = 8.0
 """Seconds after which sampling ends: an endpoint that does not answer must not stop the agent from deciding."""
 _SHUTDOWN_TIMEOUT = 5.0
 """Seconds that handlers have to return when the agent stops."""
@@ -85,6 +91,8 @@ class Agent:
         coordinator: Sequence[str] = (),
         dry_run: bool = False,
         boot: str | None = None,
+        retry_after: float = _RETRY_AFTER,
+        sampling_timeout: float = _SAMPLING_TIMEOUT,
     ) -> None:
         self.on_change: Callable[[Change], None] = log_change
         """Called with every change, before the agent acts on it."""
@@ -100,6 +108,8 @@ class Agent:
         self._decider = Decider()
         self._coordinator = coordinator
         self._dry_run = dry_run
+        self._retry_after = retry_after
+        self._sampling_timeout = sampling_timeout
         self._runner = HandlerRunner(handlers, self._on_call_ended, dry_run=dry_run, clock=self.clock)
         self._boot = boot_id() if boot is None else boot
         self._began_at = clock.now()
@@ -208,7 +218,7 @@ class Agent:
                 self._act(act)
             if not reaction.facts and not self._queued_facts:
                 return reaction.wake_at
-        asyncio.get_running_loop().call_later(TRY_AGAIN, self._wakeup.set)
+        asyncio.get_running_loop().call_later(self._retry_after, self._wakeup.set)
         return None
 
     def _document_to_decide(self) -> Document | None:
@@ -312,7 +322,7 @@ class Agent:
     async def _sample_clock(self, check: ClockCheck) -> None:
         """Request more Date headers, so that the offset is soon known."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_SAMPLES_WITHIN):
+            async with asyncio.timeout(self._sampling_timeout):
                 for _ in range(SAMPLES):
                     if not check.is_unsure:
                         break
@@ -345,7 +355,7 @@ class Agent:
                         "this VM's name is not known yet; asking again; the setting name makes this unnecessary",
                         extra={"fields": {"reason": str(error)}},
                     )
-                await asyncio.sleep(TRY_AGAIN)
+                await asyncio.sleep(self._retry_after)
             else:
                 self._decision_settings = self._decision_settings.named(name)
                 fields = {"vm": name}

@@ -57,6 +57,9 @@ def find_vms(settings: Settings, findings: DoctorReport) -> ServiceState:
                 found.hosts = tuple(host.name for page in pages for host in page.hosts)
                 examine_events(client.events(), findings)
                 left = client.differences()
+            for worker in health.workers or ():
+                say = findings.ok if worker.is_well else findings.unsure
+                say("workers", worker.summary)
             for warning in health.warnings:
                 findings.wrong("service", warning)
             findings.ok("service", f"it answers in {settings.data}, and knows {_counted(found.vms)}")
@@ -70,10 +73,25 @@ def find_vms(settings: Settings, findings: DoctorReport) -> ServiceState:
                 findings.wrong("service", f"it runs in {settings.data}, but cannot answer: {error}")
             else:
                 findings.unsure("service", f"none answers in {settings.data}; start it with 'forewarn serve'")
+                _examine_orphans(settings, findings)
     if is_readable and not found.is_running:
         # A journal that cannot be read is a finding already.
         found.vms, found.hosts = recorded(settings, lambda _: None)
     return found
+
+
+def _examine_orphans(settings: Settings, findings: DoctorReport) -> None:
+    """Say which workers still answer although their leader has ended."""
+    if sys.platform != "linux":
+        return
+    from forewarn.workers.locks import holders
+
+    for pid in holders(settings.journal_directory):
+        findings.unsure(
+            "workers",
+            f"process {pid} answers VMs from what it knew when the leader ended, for leader_timeout at most; start"
+            " the service again",
+        )
 
 
 def _counted(vms: Sequence[Vm]) -> str:

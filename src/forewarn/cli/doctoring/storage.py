@@ -20,10 +20,15 @@ def examine_storage(settings: Settings, findings: DoctorReport) -> None:
     with findings.looking("data"):
         _examine_directory("data", settings.data, findings)
     with findings.looking("journal"):
+        if settings.journal_name == "postgresql":
+            from forewarn.cli.doctoring.database import examine_database
+
+            examine_database(settings, findings)
+            return
         if settings.journal_name != SQLITE:
             name = settings.journal_name
             plugin_loader.load("forewarn.journals", name)
-            findings.unsure("journal", f"{name!r} is installed, but not checked: only 'sqlite' can be")
+            findings.unsure("journal", f"{name!r} is installed, but not checked: only our own can be")
             return
         if settings.journal_directory != settings.data:
             _examine_directory("journal", settings.journal_directory, findings)

@@ -12,6 +12,7 @@ from forewarn.core import facts
 from forewarn.core.facts import AnyFact
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import CallerKind, Event, HostState
+from forewarn.core.rollouts.sentences import describe
 from forewarn.emulator.faults import FaultKind
 from forewarn.emulator.requests import SentRequest
 from forewarn.node.feed import Commit
@@ -97,7 +98,7 @@ class ActivityLog:
             case facts.Enrolled(group=group, by=by):
                 yield f"group {group} is on: {by} asked", "dim"
             case facts.SwitchedOff(group=group):
-                yield f"group {group} is off: nobody asked for a day", "yellow"
+                yield f"group {group} is off: no VM asked for a day", "yellow"
             case facts.HostStateSet(host=host, state=state):
                 yield f"host {host} is {state}", "dim" if state is HostState.UP else "red"
             case facts.HostCordonSet(host=host, is_cordoned=is_cordoned):
@@ -125,8 +126,11 @@ class ActivityLog:
                 | facts.Fetched()
                 | facts.ObservationRecorded()
                 | facts.ClockStepped()
+                | facts.Selected()
             ):
                 pass
+            case _ if isinstance(fact, facts.RolloutFact):
+                yield describe(fact), "dim"
             case _ if isinstance(fact, facts.AccessFact):
                 pass
             case _:

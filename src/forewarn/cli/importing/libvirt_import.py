@@ -40,7 +40,7 @@ class LibvirtImport:
         return merge(found, declared, absent(found, declared) if self._removes else (), deleted)
 
     def write(self, plan: ImportPlan) -> None:
-        self._target.write(plan.wish, plan.moves)
+        self._target.write(plan.desired, plan.moves)
 
     def follow(self, tell: Callable[[ImportPlan], None], rounds: int | None = None) -> None:
         """Repeat the import for ever, or for so many rounds; remove VMs that are undefined meanwhile."""

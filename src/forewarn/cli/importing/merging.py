@@ -34,7 +34,7 @@ class ImportChange(msgspec.Struct, frozen=True):
 class ImportPlan(msgspec.Struct, frozen=True):
     """The planned fleet, its changes, and the machines that cannot be imported."""
 
-    wish: DesiredFleet
+    desired: DesiredFleet
     changes: tuple[ImportChange, ...] = ()
     remarks: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()

@@ -3,9 +3,12 @@
 from litestar import Litestar, Router
 from litestar.datastructures import State
 from litestar.di import Provide
+from litestar.exceptions import NotFoundException
 
 from forewarn.control.api.changes import changes
-from forewarn.control.api.context import ApiContext, provide_context, provide_principal
+from forewarn.control.api.cluster import cluster
+from forewarn.control.api.context import ApiContext, context_of, principal_of
+from forewarn.control.api.dashboard_links import dashboard_links
 from forewarn.control.api.declaration import declaration
 from forewarn.control.api.events import events
 from forewarn.control.api.fleet import fleet
@@ -18,10 +21,13 @@ from forewarn.control.api.openapi import CONFIG, RecordSchemas
 from forewarn.control.api.openapi_routes import openapi_routes
 from forewarn.control.api.operations import operations
 from forewarn.control.api.problems import HANDLERS
-from forewarn.control.api.routing import record_methods, set_allow_header
+from forewarn.control.api.rollouts import rollouts
+from forewarn.control.api.routing import record_methods, set_allow_header, set_safety_headers
 from forewarn.control.api.subscriptions import subscriptions
 from forewarn.control.api.tokens import tokens
 from forewarn.control.api.vms import vms
+from forewarn.control.dashboard.routes import dashboard
+from forewarn.control.dashboard.routing import show_unknown_path
 
 RESOURCES = (
     Router(
@@ -30,18 +36,22 @@ RESOURCES = (
             vms,
             groups,
             hosts,
+            rollouts,
             events,
             operations,
             fleet,
+            dashboard_links,
             declaration,
             history,
             changes,
+            cluster,
             subscriptions,
             tokens,
         ],
     ),
     health,
     openapi_routes,
+    *dashboard,
 )
 
 
@@ -49,12 +59,12 @@ def make_app(context: ApiContext) -> Litestar:
     app = Litestar(
         RESOURCES,
         dependencies={
-            "principal": Provide(provide_principal, sync_to_thread=False),
+            "principal": Provide(principal_of, sync_to_thread=False),
             "key": Provide(provide_write),
-            "context": Provide(provide_context, sync_to_thread=False),
+            "context": Provide(context_of, sync_to_thread=False),
         },
-        before_send=[mark_replayed, set_allow_header],
-        exception_handlers=HANDLERS,
+        before_send=[mark_replayed, set_allow_header, set_safety_headers],
+        exception_handlers={**HANDLERS, NotFoundException: show_unknown_path},
         openapi_config=CONFIG,
         plugins=[RecordSchemas()],
         logging_config=None,  # logging is configured by the service

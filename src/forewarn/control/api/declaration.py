@@ -1,5 +1,6 @@
 """The fleet file: the declaration last applied, plans for another one, and applying it."""
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ from forewarn.control.api.idempotency import IdempotencyKey
 from forewarn.control.api.paging import Cursor, RecordLimit, invalid_cursor, read_cursor, write_cursor
 from forewarn.control.api.paging import FleetCollection as Part
 from forewarn.control.api.routing import reads, writes
-from forewarn.control.api.streamed_bodies import LARGEST_CHANGE, join_parts, read_streamed_body
+from forewarn.control.api.streamed_bodies import LARGEST_CHANGE, read_large_body
 from forewarn.control.bodies import DeclarationBody, DeclarationPage, DifferencesView, PlanView
 from forewarn.control.server.declaration_views import view_differences, view_plan
 from forewarn.control.server.fleet_applier import note_applied
@@ -19,6 +20,7 @@ from forewarn.control.views import CommandResult
 from forewarn.core.access import Action
 from forewarn.core.declared_keys import RecordKind
 from forewarn.core.fleet import Fleet
+from forewarn.node.large_change import is_large
 from forewarn.randomness import new_id
 
 _TAGS = ("Fleet",)
@@ -58,17 +60,28 @@ async def read_differences(context: ContextDependency) -> DifferencesView:
     status_code=200,
     largest=LARGEST_CHANGE,
     is_streamed=True,
+    previews=False,
 )
 async def plan_declaration(
     context: ContextDependency, principal: PrincipalDependency, request: Request[Any, Any, Any]
 ) -> PlanView:
     """Compare a fleet file with the fleet and with the declaration last applied; nothing is changed."""
-    body = join_parts(DeclarationBody(), await read_streamed_body(request, _decode))
+    body = await read_large_body(request, DeclarationBody(), _decode)
     command = body.command(new_id(), principal.caller)
+    if is_large(command, context.node.writer.large_change_sizes):
+        return await asyncio.to_thread(view_plan, context.fleet.copy(), command, context.now())
     return view_plan(context.fleet, command, context.now())
 
 
-@writes("/", Action.CHANGE_FLEET, summary="Apply a fleet file", tags=_TAGS, largest=LARGEST_CHANGE, is_streamed=True)
+@writes(
+    "/",
+    Action.CHANGE_FLEET,
+    summary="Apply a fleet file",
+    tags=_TAGS,
+    largest=LARGEST_CHANGE,
+    is_streamed=True,
+    previews=False,
+)
 async def apply_declaration(
     context: ContextDependency, principal: PrincipalDependency, request: Request[Any, Any, Any], key: IdempotencyKey
 ) -> CommandResult:
@@ -76,13 +89,13 @@ async def apply_declaration(
 
     A body that is too large is sent as lines (`application/jsonl`), each a part of the same shape.
     """
-    body = join_parts(DeclarationBody(), await read_streamed_body(request, _decode))
+    body = await read_large_body(request, DeclarationBody(), _decode)
     key.take(msgspec.json.encode(body.identity))
     command = body.command(key.id, principal.caller)
 
     async def apply() -> CommandResult:
         is_first = context.fleet.last_applied.is_missing
-        told = await context.operations.submit(command, key.fingerprint)
+        told = await context.operations.submit(command, key)
         note_applied(context.node, command.source, is_first=is_first)
         return told
 

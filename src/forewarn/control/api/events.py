@@ -14,13 +14,21 @@ from forewarn.control import views
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.api.idempotency import IdempotencyKey
 from forewarn.control.api.paging import Cursor, Limit, invalid_cursor, make_page, read_cursor
-from forewarn.control.api.problems import known_word
+from forewarn.control.api.problems import InvalidRequest, known_word
 from forewarn.control.api.routing import reads, writes
-from forewarn.control.bodies import MOST_FINISHED, PostponeBody, ResultPage
+from forewarn.control.bodies import (
+    MOST_AT_ONCE,
+    MOST_FINISHED,
+    EventCancelBody,
+    FieldError,
+    PostponeBody,
+    ResultPage,
+)
 from forewarn.core.access import Action
-from forewarn.core.commands import Approve, CancelEvent, Postponement
+from forewarn.core.commands import Approve, BulkCommand, CancelEvent, Postponement
+from forewarn.core.errors import Refused, Unknown
 from forewarn.core.fleet import EPOCH
-from forewarn.core.model import Event, EventStatus, EventType
+from forewarn.core.model import BulkOperation, Event, EventStatus, EventType
 from forewarn.wire.azure_names import STATUSES, TYPES, read_status, read_type
 
 _TAGS = ("Events",)
@@ -69,17 +77,14 @@ async def list_events(
         known = fleet.events_of(principal.vm(fleet, vm).group)
     else:
         known = principal.known_events(fleet)
-    found = ((_key(event), event if fits(event) else None) for event in _after(known, begin))
+    keyed = ((f"{event.announced_at.isoformat()} {event.id}", event) for event in _after(known, begin))
+    found = ((key, event if fits(event) else None) for key, event in keyed)
     told = make_page(found, limit, view_event)
     if not finished or cursor:
         return told
     past = await context.record.finished(principal, finished, group or "")
     ended = [view_event(event) for event in past if fits(event)]
     return ResultPage((*ended, *told.items), told.next)
-
-
-def _key(event: Event) -> str:
-    return f"{event.announced_at.isoformat()} {event.id}"
 
 
 def _read_key(cursor: str | None) -> tuple[datetime, str]:
@@ -101,7 +106,7 @@ def _announced_at(event: Event) -> datetime:
     return event.announced_at
 
 
-@reads("/{id:str}", Action.READ_VMS, summary="Show an event's timeline", tags=_TAGS)
+@reads("/{id:str}", Action.READ_VMS, summary="Show an event's timeline", tags=_TAGS, asks_leader=True)
 async def show_event(context: ContextDependency, principal: PrincipalDependency, id: FromPath[str]) -> Timeline:
     """Return the timeline of an event; its id may be shortened, and `last` is the event announced last."""
     return await context.record.timeline(principal, id)
@@ -113,7 +118,7 @@ async def approve(
 ) -> views.CommandResult:
     """Approve an event in place of its VMs, so that it starts now."""
     whole = await context.record.resolve_id(principal, id)
-    return await context.operations.submit(Approve(id=key.id, by=principal.caller, events=(whole,)), key.fingerprint)
+    return await context.operations.submit(Approve(id=key.id, by=principal.caller, events=(whole,)), key)
 
 
 @writes("/{id:str}/postpone", Action.POSTPONE, summary="Postpone an event", tags=_TAGS, body=PostponeBody)
@@ -127,7 +132,7 @@ async def postpone(
     """Postpone an event, as far as its group's policy allows."""
     whole = await context.record.resolve_id(principal, id)
     command = Approve(id=key.id, by=principal.caller, postponements=(Postponement(whole, data.seconds, data.reason),))
-    return await context.operations.submit(command, key.fingerprint)
+    return await context.operations.submit(command, key)
 
 
 @writes("/{id:str}/cancel", Action.CANCEL, summary="Cancel an event", tags=_TAGS)
@@ -136,7 +141,38 @@ async def cancel(
 ) -> views.CommandResult:
     """Cancel an event that has not started."""
     whole = await context.record.resolve_id(principal, id)
-    return await context.operations.submit(CancelEvent(id=key.id, by=principal.caller, event=whole), key.fingerprint)
+    return await context.operations.submit(CancelEvent(id=key.id, by=principal.caller, event=whole), key)
 
 
-events = Router("/events", route_handlers=[list_events, show_event, approve, postpone, cancel])
+@writes("/cancel", Action.CANCEL, summary="Cancel several events", tags=_TAGS, body=EventCancelBody)
+async def cancel_events(
+    context: ContextDependency, principal: PrincipalDependency, data: JSONBody[EventCancelBody], key: IdempotencyKey
+) -> views.CommandResult:
+    """Cancel all Scheduled events that are selected. `refused` names those that were not canceled."""
+    if data == EventCancelBody():
+        raise InvalidRequest(FieldError("body", "selects no events; give ids, or all: true for all of them"))
+    wanted = None if data.type is None else known_word(read_type(data.type), EventType, "body.type")
+    ids = {await context.record.resolve_id(principal, id_) for id_ in data.ids}
+
+    def is_meant(event: Event) -> bool:
+        return (
+            (event.id in ids or not ids)
+            and (event.status is EventStatus.SCHEDULED or event.id in ids)
+            and data.group in (None, event.group)
+            and data.host in (None, event.host)
+            and (data.vm is None or data.vm in event.resources)
+            and wanted in (None, event.type)
+        )
+
+    found = [event.id for event in principal.known_events(context.fleet) if is_meant(event)]
+    if not found:
+        raise Unknown("no Scheduled event matches; see which there are: forewarn event list")
+    if len(found) > MOST_AT_ONCE:
+        raise Refused(f"{len(found)} events match, and one request cancels {MOST_AT_ONCE} at most; select fewer")
+    commands = {id_: CancelEvent(id="", by=principal.caller, event=id_) for id_ in found}
+    operation = BulkOperation.EVENT_CANCEL
+    bulk = BulkCommand(id=key.id, by=principal.caller, operation=operation, commands=dict(commands))
+    return await context.operations.submit(bulk, key)
+
+
+events = Router("/events", route_handlers=[list_events, show_event, approve, postpone, cancel, cancel_events])

@@ -18,7 +18,7 @@ from forewarn.control.api.paging import (
     write_cursor,
 )
 from forewarn.control.api.routing import reads, writes
-from forewarn.control.api.streamed_bodies import LARGEST_CHANGE, join_parts, read_streamed_body
+from forewarn.control.api.streamed_bodies import LARGEST_CHANGE, read_large_body
 from forewarn.control.bodies import DeclaredPage, FleetBody
 from forewarn.control.views import CommandResult
 from forewarn.core.access import Action
@@ -84,13 +84,13 @@ async def change_fleet(
 
     A change that is too large for one body is sent as lines (`application/jsonl`), each a part of the same shape.
     """
-    body = join_parts(FleetBody(), await read_streamed_body(request, _decode, key.take))
+    body = await read_large_body(request, FleetBody(), _decode, key.take)
     fields = {name: getattr(body, name) for name in body.__struct_fields__}
     command = ChangeFleet(id=key.id, by=principal.caller, **fields)
     return await key.once(
         context.node,
         context.locks,
-        lambda: context.operations.submit(command, key.fingerprint),
+        lambda: context.operations.submit(command, key),
         context.operations.result_of,
     )
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from litestar import Router, patch
+from litestar import Router, delete, patch
 from litestar.params import FromPath, FromQuery, JSONBody
 from msgspec import UNSET, structs
 
@@ -12,9 +12,9 @@ from forewarn.control.api.context import ApiContext, ContextDependency, Principa
 from forewarn.control.api.idempotency import IdempotencyKey
 from forewarn.control.api.paging import Cursor, Limit, make_page, names_after, read_cursor
 from forewarn.control.api.routing import reads, writes
-from forewarn.control.bodies import ResultPage, ScaleInBody, TermsBody
+from forewarn.control.bodies import NewGroupBody, ResultPage, ScaleInBody, TermsBody
 from forewarn.core.access import Action, Principal
-from forewarn.core.commands import ScaleIn, SetGroup
+from forewarn.core.commands import ChangeFleet, ScaleIn, SetGroup
 from forewarn.core.errors import Unknown
 from forewarn.core.facts import Entry, FleetChanged, GroupSet
 from forewarn.core.fleet import Fleet
@@ -23,7 +23,7 @@ from forewarn.core.model import Group, GroupKind, GroupTerms
 _TAGS = ("Groups",)
 
 
-@reads("/", Action.READ_VMS, summary="List groups", tags=_TAGS)
+@reads("/", Action.READ_VMS, summary="List groups", tags=_TAGS, asks_leader=True)
 async def list_groups(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -44,7 +44,7 @@ async def list_groups(
     return make_page(found, limit, lambda group: views.view_group(fleet, group, context.last_asked, idle_after))
 
 
-@reads("/{name:str}", Action.READ_VMS, summary="Show a group", tags=_TAGS)
+@reads("/{name:str}", Action.READ_VMS, summary="Show a group", tags=_TAGS, asks_leader=True)
 async def show_group(
     context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]
 ) -> views.GroupDetail:
@@ -92,7 +92,7 @@ async def set_terms(
     """Set terms of a group: approval rule, automatic approvals, postponement, quiet hours and others."""
     principal.group(context.fleet, name)
     given = {term: value for term, value in structs.asdict(data).items() if value is not UNSET}
-    await context.operations.record(SetGroup(id=key.id, by=principal.caller, group=name, **given), key.fingerprint)
+    await context.operations.record(SetGroup(id=key.id, by=principal.caller, group=name, **given), key)
     return _detail(context, principal, name)
 
 
@@ -107,7 +107,7 @@ async def scale_in(
     """Delete a number of VMs of a scale set, so that the rest stays spread evenly; each has its reason."""
     principal.group(context.fleet, name)
     command = ScaleIn(id=key.id, by=principal.caller, group=name, count=data.count)
-    return await context.operations.submit(command, key.fingerprint)
+    return await context.operations.submit(command, key)
 
 
 def _detail(context: ApiContext, principal: Principal, name: str) -> views.GroupDetail:
@@ -115,4 +115,22 @@ def _detail(context: ApiContext, principal: Principal, name: str) -> views.Group
     return views.detail_group(context.fleet, principal.group(context.fleet, name), context.last_asked, idle_after)
 
 
-groups = Router("/groups", route_handlers=[list_groups, show_group, set_terms, scale_in])
+@writes("/", Action.CHANGE_FLEET, summary="Add a group", tags=_TAGS, body=NewGroupBody)
+async def add_group(
+    context: ContextDependency, principal: PrincipalDependency, data: JSONBody[NewGroupBody], key: IdempotencyKey
+) -> views.CommandResult:
+    """Add a group without VMs; refused if there is one of that name."""
+    command = ChangeFleet(id=key.id, by=principal.caller, groups=(data.terms(),), only_new=True)
+    return await context.operations.submit(command, key)
+
+
+@writes("/{name:str}", Action.CHANGE_FLEET, summary="Remove a group", tags=_TAGS, method=delete, status_code=200)
+async def remove_group(
+    context: ContextDependency, principal: PrincipalDependency, name: FromPath[str], key: IdempotencyKey
+) -> views.CommandResult:
+    """Remove a group; refused while it has VMs."""
+    command = ChangeFleet(id=key.id, by=principal.caller, removed_groups=(name,))
+    return await context.operations.submit(command, key)
+
+
+groups = Router("/groups", route_handlers=[list_groups, show_group, set_terms, scale_in, add_group, remove_group])

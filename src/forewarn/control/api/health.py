@@ -22,7 +22,14 @@ async def live() -> Health:
 
 @reads("/v1/health/ready", None, summary="Readiness", tags=_TAGS)
 async def ready(context: ContextDependency) -> Health:
-    """Answer 200 if the journal can be read and written, else 503; needs no token."""
+    """Answer 200 if the journal can be read and written, else 503; needs no token.
+
+    A node that follows another is ready while it is not behind.
+    """
+    if context.cluster and (view := context.cluster()).role != "leading":
+        if view.is_behind:
+            raise Unavailable(f"this node is behind: {view.summary}")
+        return Health(status="ready", revision=context.node.replica.revision)
     await context.node.writer.confirm()
     if not context.node.writer.is_sound:
         raise Unavailable(f"the journal cannot be written: {context.node.writer.failure}")
@@ -33,12 +40,16 @@ async def ready(context: ContextDependency) -> Health:
 async def detail(context: ContextDependency) -> HealthDetail:
     """Return the status of the journal, and warnings for an operator; always 200."""
     node = context.node
-    status: Literal["ready", "unready"] = "ready" if node.writer.is_sound else "unready"
+    cluster = context.cluster() if context.cluster else None
+    is_sound = not cluster.is_behind if cluster and cluster.role != "leading" else node.writer.is_sound
+    status: Literal["ready", "unready"] = "ready" if is_sound else "unready"
     return HealthDetail(
         status=status,
         revision=node.replica.revision,
         warnings=tuple(node.warnings.values()),
         listeners=context.listeners() if context.listeners else None,
+        workers=context.workers() if context.workers else None,
+        cluster=cluster,
     )
 
 

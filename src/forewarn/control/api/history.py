@@ -1,4 +1,4 @@
-"""History: journal entries of a VM, a group, a host, an event, a caller or a period."""
+"""History: journal entries of a VM, a group, a host, a rollout, an event, a caller or a period."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -38,6 +38,7 @@ async def read_history(
     vm: FromQuery[str] = "",
     group: FromQuery[str] = "",
     host: FromQuery[str] = "",
+    rollout: FromQuery[str] = "",
     event: FromQuery[str] = "",
     caller: FromQuery[str] = "",
     since: _Since = None,
@@ -45,7 +46,7 @@ async def read_history(
     order: _Order = "newest",
 ) -> ResultPage[HistoryLine]:
     """Return the history, line by line; all filters must match."""
-    query = await _query(context, principal, vm, group, host, event, caller, since, until, order)
+    query = await _query(context, principal, vm, group, host, rollout, event, caller, since, until, order)
     return _page(await _answer(context, principal, replace(query, limit=limit, behind=_read_place(cursor))))
 
 
@@ -58,6 +59,7 @@ async def export_history(
     vm: FromQuery[str] = "",
     group: FromQuery[str] = "",
     host: FromQuery[str] = "",
+    rollout: FromQuery[str] = "",
     event: FromQuery[str] = "",
     caller: FromQuery[str] = "",
     since: _Since = None,
@@ -65,7 +67,7 @@ async def export_history(
     order: _Order = "oldest",
 ) -> Stream:
     """Export the history as CSV or JSON lines, streamed."""
-    query = await _query(context, principal, vm, group, host, event, caller, since, until, order)
+    query = await _query(context, principal, vm, group, host, rollout, event, caller, since, until, order)
     first = await _answer(context, principal, replace(query, limit=min(limit, _EXPORTED_AT_A_TIME)))
     lines = _written(context, principal, query, first, format, limit)
     return Stream(lines, headers={"Content-Type": _MEDIA_TYPES[format]})
@@ -89,13 +91,14 @@ async def _query(
     vm: str,
     group: str,
     host: str,
+    rollout: str,
     event: str,
     caller: str,
     since: _Since,
     until: _Until,
     order: str,
 ) -> HistoryQuery:
-    if host:
+    if host or rollout:
         principal.require(Action.READ_HOSTS)
     for name, when in (("since", since), ("until", until)):
         if when is not None and when.tzinfo is None:
@@ -104,6 +107,7 @@ async def _query(
         vm=vm,
         group=group,
         host=host,
+        rollout=rollout,
         event=await context.record.resolve_id(principal, event) if event else "",
         caller=caller,
         since=since,

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from litestar import Request
 from litestar.di import NamedDependency
-from litestar.params import HeaderParameter
+from litestar.params import HeaderParameter, QueryParameter
 from litestar.types import Message, Scope
 
 from forewarn.control.api.problems import InvalidRequest
@@ -39,6 +39,13 @@ _Header = Annotated[
         max_length=255,
         description="Send the same key with every repetition of a request: it is then carried out once.",
     ),
+]
+
+
+DRY_RUN = "dry_run"
+"""The parameter of every write that can be tried."""
+_DryRun = Annotated[
+    bool, QueryParameter(description="Change nothing, and return what the command would do: announcements, waits.")
 ]
 
 
@@ -72,7 +79,9 @@ class KeyLocks:
 class IdempotentWrite:
     """One write request with its key."""
 
-    def __init__(self, principal: Principal, key: str | None, method: str, path: str) -> None:
+    def __init__(
+        self, principal: Principal, key: str | None, method: str, path: str, *, is_dry_run: bool = False
+    ) -> None:
         key = key.strip() if key is not None else None  # the parser leaves the space after a field's value
         if key is not None and not (key and key.isascii() and key.isprintable()):
             raise InvalidRequest(FieldError("header.Idempotency-Key", "is empty or not printable ASCII; send a UUID"))
@@ -80,6 +89,8 @@ class IdempotentWrite:
         self.id = new_uuid() if key is None else command_id(principal, key)
         """The id of its command."""
         self._fingerprint = _hash(method, path)
+        self.is_dry_run = is_dry_run
+        """Whether nothing is to be changed: the response is what the command would do."""
         self.is_replayed = False
 
     def take(self, body: bytes) -> None:
@@ -98,7 +109,7 @@ class IdempotentWrite:
         replay: Callable[[Entry], Awaitable[_Answer]],
     ) -> _Answer:
         """Carry the request out, unless that was done with its key before; then return the same response."""
-        if not self.has_key:
+        if not self.has_key or self.is_dry_run:
             return await carry_out()
         async with locks.of(self.id):
             entry = await self._recorded(node)
@@ -127,9 +138,27 @@ IdempotencyKey = NamedDependency[IdempotentWrite]
 
 
 async def provide_write(
+    request: Request[Any, Any, Any],
+    principal: NamedDependency[Principal],
+    idempotency_key: _Header = None,
+    *,
+    dry_run: _DryRun = False,
+) -> IdempotentWrite:
+    """Return the request of a command that can be tried without being carried out."""
+    return await _take(request, principal, idempotency_key, is_dry_run=dry_run)
+
+
+async def provide_final_write(
     request: Request[Any, Any, Any], principal: NamedDependency[Principal], idempotency_key: _Header = None
 ) -> IdempotentWrite:
-    write = IdempotentWrite(principal, idempotency_key, request.method, request.scope["path"])
+    """Return the request of a command that cannot be tried."""
+    return await _take(request, principal, idempotency_key, is_dry_run=False)
+
+
+async def _take(
+    request: Request[Any, Any, Any], principal: Principal, key: str | None, *, is_dry_run: bool
+) -> IdempotentWrite:
+    write = IdempotentWrite(principal, key, request.method, request.scope["path"], is_dry_run=is_dry_run)
     if not request.route_handler.opt.get(STREAMED):
         write.take(await request.body())
     request.scope["state"][_STATE] = write

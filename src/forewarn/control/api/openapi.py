@@ -34,6 +34,7 @@ _TAGS = {
     "VMs": "Virtual machines.",
     "Groups": "VMs that see each other's events, and their terms.",
     "Hosts": "Hosts of VMs.",
+    "Rollouts": "Maintenance of many hosts in waves.",
     "Events": "Scheduled events.",
     "Operations": "Results of commands.",
     "History": "The history of VMs, groups, hosts, events and callers.",

@@ -22,7 +22,7 @@ async def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
     return Response(msgspec.json.encode(document), media_type=MediaType.JSON)
 
 
-@reads("/", None, summary="The reference", tags=("Service",), include_in_schema=False)
+@reads("/api", None, summary="The reference", tags=("Service",), include_in_schema=False)
 async def reference(request: Request[Any, Any, Any]) -> Response[str]:
     """Return the OpenAPI document as an HTML page; needs no token."""
     page = await asyncio.to_thread(lambda: render(describe(request.app)))

@@ -50,7 +50,7 @@ async def reclaim_spot(
 ) -> CommandResult:
     """Evict a number of spot VMs, chosen fairly, or all of a host; each has the reason of its choice."""
     command = ReclaimSpot(id=key.id, by=principal.caller, count=data.count, host=data.host)
-    return await context.operations.submit(command, key.fingerprint)
+    return await context.operations.submit(command, key)
 
 
 operations = Router("/", route_handlers=[show_operation, reclaim_spot])

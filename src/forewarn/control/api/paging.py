@@ -13,25 +13,14 @@ from bisect import bisect_right
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from heapq import merge
 from itertools import islice
-from typing import Annotated, Literal, TypeVar, assert_never
+from typing import Annotated, Literal, TypeVar, get_args
 from zlib import crc32
 
 from litestar.params import QueryParameter
 
 from forewarn.control.api.problems import InvalidRequest
 from forewarn.control.bodies import FieldError, ResultPage
-from forewarn.core.facts import (
-    AccessFact,
-    AnyFact,
-    ClockStepped,
-    DeclarationFact,
-    EnrolmentFact,
-    EventFact,
-    Fetched,
-    ObservationRecorded,
-    RecordChanged,
-    RecordSetChanged,
-)
+from forewarn.core.facts import RecordSetChanged
 from forewarn.core.fleet import Fleet
 from forewarn.node.feed import Commit
 from forewarn.node.replica import Replica
@@ -85,8 +74,7 @@ class NameIndex:
         self._chunks = {}
 
     def publish(self, commit: Commit) -> None:
-        facts = (fact for entry in commit.entries for fact in entry.facts)
-        if any(_changes_names(fact) for fact in facts):
+        if commit.holds(get_args(RecordSetChanged)):
             self._chunks = {}
 
     async def after(self, kind: FleetCollection, key: str) -> Iterator[str]:
@@ -101,19 +89,6 @@ class NameIndex:
         return merge(*(islice(chunk, bisect_right(chunk, key), None) for chunk in chunks))
 
 
-def _changes_names(fact: AnyFact) -> bool:
-    """Return whether hosts, groups or VMs were added or removed."""
-    match fact:
-        case _ if isinstance(fact, RecordSetChanged):
-            return True
-        case _ if isinstance(fact, (EventFact, Fetched, RecordChanged, DeclarationFact, EnrolmentFact)):
-            return False
-        case _ if isinstance(fact, (AccessFact, ObservationRecorded, ClockStepped)):
-            return False
-        case _:
-            assert_never(fact)
-
-
 async def _sorted_chunks(names: list[str]) -> AsyncIterator[list[str]]:
     for begin in range(0, len(names), _CHUNK):
         yield sorted(names[begin : begin + _CHUNK])
@@ -126,13 +101,16 @@ def names_after(names: Iterable[str], key: str) -> Iterator[str]:
 
 
 def make_page(
-    found: Iterable[tuple[str, _Record | None]], limit: int, view: Callable[[_Record], _View]
+    found: Iterable[tuple[str, _Record | None]],
+    limit: int,
+    view: Callable[[_Record], _View],
+    most_checked: int = _CHECKED,
 ) -> ResultPage[_View]:
     """Return a page of the records under sorted keys; missing ones are skipped."""
     items: list[_View] = []
     last = ""
     for checked, (key, record) in enumerate(found):
-        if len(items) >= limit or checked >= _CHECKED:
+        if len(items) >= limit or checked >= most_checked:
             return ResultPage(tuple(items), write_cursor(last))
         if record is not None:
             items.append(view(record))

@@ -12,6 +12,7 @@ import msgspec
 from litestar import Litestar, get, post
 from litestar.connection import ASGIConnection
 from litestar.datastructures import Headers, MultiDict
+from litestar.di import Provide
 from litestar.dto import AbstractDTO
 from litestar.handlers import BaseRouteHandler, HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
@@ -19,7 +20,8 @@ from litestar.types import Message, Scope
 from litestar.typing import FieldDefinition
 
 from forewarn.control.api.context import ApiContext, authenticate
-from forewarn.control.api.idempotency import STREAMED
+from forewarn.control.api.forwarding import LeaderRoute
+from forewarn.control.api.idempotency import DRY_RUN, STREAMED, provide_final_write
 from forewarn.control.api.problems import InvalidRequest
 from forewarn.control.bodies import ApiBody, FieldError, ProblemDetails
 from forewarn.control.problems import MEDIA_TYPE
@@ -31,12 +33,14 @@ if TYPE_CHECKING:
 
 ACTION = "action"
 PUBLIC = "public"
+PREVIEWS = "previews"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 Replay = Callable[[ApiContext, Mapping[str, Any], Entry], Awaitable[Any]]
 """Builds the response to a repetition, from the route's parameters and the recorded entry."""
 _GIVEN = frozenset({"context", "data", "key", "principal", "request"})
 """Parameters of a route that do not come from the query."""
 _SINGLE_HEADERS = ("Authorization", "Idempotency-Key", "Last-Event-ID")
+_SAFETY_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
 _LARGEST_BODY = 16 * 1024 * 1024
 
 _PROBLEMS = {
@@ -50,7 +54,8 @@ _PROBLEMS = {
 }
 
 
-def _responses(*statuses: int) -> Mapping[int, ResponseSpec]:
+def problem_responses(*statuses: int) -> Mapping[int, ResponseSpec]:
+    """Return what the document says of refusals with these statuses."""
     return {
         status: ResponseSpec(
             ProblemDetails, generate_examples=False, description=_PROBLEMS[status], media_type=MEDIA_TYPE
@@ -75,7 +80,10 @@ def _check_headers(headers: Headers) -> None:
 
 
 def _check_query(query: MultiDict[Any], handler: BaseRouteHandler) -> None:
-    known = handler.parsed_fn_signature.parameters
+    parameters = handler.parsed_fn_signature.parameters
+    known = {getattr(field.kwarg_definition, "name", None) or name: field for name, field in parameters.items()}
+    if handler.opt.get(PREVIEWS):
+        known[DRY_RUN] = FieldDefinition.from_annotation(bool)
     for name, value in query.multi_items():
         if name not in known or name in _GIVEN:
             raise InvalidRequest(FieldError(f"query.{name}", "unknown parameter"))
@@ -98,11 +106,13 @@ async def replay_empty(context: ApiContext, given: Mapping[str, Any], entry: Ent
 
 
 def reads(
-    path: str, action: Action | None, *, summary: str, tags: tuple[str, ...], **more: Any
+    path: str, action: Action | None, *, summary: str, tags: tuple[str, ...], asks_leader: bool = False, **more: Any
 ) -> Callable[[_Function], HTTPRouteHandler]:
-    """Declare a route that changes nothing."""
+    """Declare a route that changes nothing; ``asks_leader``: another node may know more than this one."""
+    if asks_leader:
+        more["middleware"] = [LeaderRoute]
     statuses = (400, 401, 403, 404, 409, 429, 503) if action else (400, 503)
-    responses = {**_responses(*statuses), **more.pop("also", {})}
+    responses = {**problem_responses(*statuses), **more.pop("also", {})}
     return get(path, opt=_opt(action), responses=responses, summary=summary, tags=list(tags), **_common(more))
 
 
@@ -116,20 +126,26 @@ def writes(
     method: Callable[..., Any] = post,
     replay: Replay = replay_result,
     is_streamed: bool = False,
+    previews: bool | None = None,
     **more: Any,
 ) -> Callable[[_Function], HTTPRouteHandler]:
     """Declare a route that gives a command. It is carried out once per key; ``replay`` answers a repetition.
 
-    A route that reads its body as a stream does that itself.
+    A route that reads its body as a stream does that itself. ``previews``: it accepts ``dry_run``, as
+    every route that returns a ``CommandResult`` does.
     """
+    previews = replay is replay_result if previews is None else previews
+    if not previews:
+        more["dependencies"] = {"key": Provide(provide_final_write)}
     if body is not None:
         more["dto"] = strict(body)
     made: Callable[[_Function], HTTPRouteHandler] = method(
         path,
-        opt={**_opt(action), STREAMED: is_streamed},
-        responses=_responses(400, 401, 403, 404, 409, 429, 503),
+        opt={**_opt(action), STREAMED: is_streamed, PREVIEWS: previews},
+        responses=problem_responses(400, 401, 403, 404, 409, 429, 503),
         summary=summary,
         tags=list(tags),
+        middleware=[LeaderRoute],
         request_max_body_size=more.pop("largest", _LARGEST_BODY),
         **_common(more),
     )
@@ -203,6 +219,14 @@ def record_methods(app: Litestar) -> None:
     app.state[_ALLOWED] = {
         handler: sorted(route.methods) for route in app.routes for handler in getattr(route, "route_handlers", ())
     }
+
+
+async def set_safety_headers(message: Message, scope: Scope) -> None:
+    """Let browsers neither guess the type of what the API answers nor keep it."""
+    if message["type"] == "http.response.start" and scope["path"].startswith("/v1/"):
+        given = {key.lower() for key, _ in message["headers"]}
+        missing = [(key, value) for key, value in _SAFETY_HEADERS if key not in given]
+        message["headers"] = [*message["headers"], *missing]
 
 
 async def set_allow_header(message: Message, scope: Scope) -> None:

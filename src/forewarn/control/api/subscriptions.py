@@ -28,26 +28,26 @@ from forewarn.wire.facts import shown_target
 _TAGS = ("Subscriptions",)
 
 
-@reads("/", Action.KEEP_SUBSCRIPTIONS, summary="List subscriptions", tags=_TAGS)
+@reads("/", Action.KEEP_SUBSCRIPTIONS, summary="List subscriptions", tags=_TAGS, asks_leader=True)
 async def list_subscriptions(
     context: ContextDependency, limit: Limit = 100, cursor: Cursor = None
 ) -> ResultPage[SubscriptionView]:
     """List the subscriptions with their delivery status."""
     known = context.fleet.subscriptions
     ids = names_after(known, read_cursor(cursor))
-    return make_page(((id_, known.get(id_)) for id_ in ids), limit, lambda each: _view(context, each))
+    return make_page(((id_, known.get(id_)) for id_ in ids), limit, lambda each: view_subscription(context, each))
 
 
-@reads("/{id:str}", Action.KEEP_SUBSCRIPTIONS, summary="Show a subscription", tags=_TAGS)
+@reads("/{id:str}", Action.KEEP_SUBSCRIPTIONS, summary="Show a subscription", tags=_TAGS, asks_leader=True)
 async def show_subscription(context: ContextDependency, id: FromPath[str]) -> SubscriptionView:
     """Return a subscription, by its id or name, with its delivery status."""
-    return _view(context, _subscription(context.fleet, id))
+    return view_subscription(context, _subscription(context.fleet, id))
 
 
 async def _show_again(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> NewSubscription:
     """Return a subscription as it was added, with its secret, because the first response may have been lost."""
     (made,) = (fact.subscription for fact in entry.facts if isinstance(fact, SubscriptionSet))
-    return NewSubscription(**asdict(_view(context, made)), secret=made.secret)
+    return NewSubscription(**asdict(view_subscription(context, made)), secret=made.secret)
 
 
 @writes(
@@ -71,8 +71,8 @@ async def add_subscription(
     if context.deliveries is not None:
         context.deliveries.check(subscription)
     command = SetSubscription(id=key.id, by=principal.caller, subscription=subscription)
-    await context.operations.record(command, key.fingerprint)
-    return NewSubscription(**asdict(_view(context, subscription)), secret=subscription.secret)
+    await context.operations.record(command, key)
+    return NewSubscription(**asdict(view_subscription(context, subscription)), secret=subscription.secret)
 
 
 @writes(
@@ -89,7 +89,7 @@ async def remove_subscription(
     """Remove a subscription."""
     found = _subscription(context.fleet, id)
     command = RemoveSubscription(id=key.id, by=principal.caller, subscription=found.id)
-    await context.operations.record(command, key.fingerprint)
+    await context.operations.record(command, key)
 
 
 async def _sent_before(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> DeliveryReceipt:
@@ -108,7 +108,7 @@ async def test_subscription(
         raise Unavailable("this service sends no notifications")
     sent = await context.deliveries.send_test(found)
     command = RecordTest(id=key.id, by=principal.caller, subscription=found.id)
-    await context.operations.record(command, key.fingerprint)
+    await context.operations.record(command, key)
     return sent
 
 
@@ -125,7 +125,7 @@ def _subscription(fleet: Fleet, given: str) -> Subscription:
     return found
 
 
-def _view(context: ApiContext, each: Subscription) -> SubscriptionView:
+def view_subscription(context: ApiContext, each: Subscription) -> SubscriptionView:
     delivery = asdict(context.deliveries.delivery_of(each.id)) if context.deliveries else {}
     return SubscriptionView(
         id=show_id(each.id),

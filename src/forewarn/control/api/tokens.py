@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Annotated, Any
 
 from litestar import Router, delete
-from litestar.params import FromPath, JSONBody
-from msgspec.structs import asdict
+from litestar.params import FromPath, JSONBody, QueryParameter
+from msgspec.structs import asdict, replace
 
 from forewarn.control.api.context import ApiContext, ContextDependency, PrincipalDependency
 from forewarn.control.api.idempotency import IdempotencyKey, IdempotentWrite
 from forewarn.control.api.paging import Cursor, Limit, make_page, names_after, read_cursor
 from forewarn.control.api.routing import reads, replay_empty, writes
-from forewarn.control.bodies import NewToken, ResultPage, TokenBody, TokenView
+from forewarn.control.bodies import LONGEST_OVERLAP, NewToken, ResultPage, TokenBody, TokenView
 from forewarn.control.server.authentication import mint
 from forewarn.core.access import Action, Principal
 from forewarn.core.commands import CreateToken, RevokeToken
@@ -22,6 +22,9 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.model import Token
 
 _TAGS = ("Tokens",)
+_Overlap = Annotated[
+    int, QueryParameter(ge=0, le=LONGEST_OVERLAP, description="Seconds for which the old secret stays valid.")
+]
 
 
 @reads("/", Action.KEEP_TOKENS, summary="List tokens", tags=_TAGS)
@@ -53,12 +56,22 @@ async def create_token(
 
 @writes("/{id:str}/rotate", Action.KEEP_TOKENS, summary="Rotate a token", tags=_TAGS, replay=_refuse_again)
 async def rotate_token(
-    context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
+    context: ContextDependency,
+    principal: PrincipalDependency,
+    id: FromPath[str],
+    key: IdempotencyKey,
+    overlap: _Overlap = 0,
 ) -> NewToken:
-    """Replace the secret of a token; the old one becomes invalid. Id, name, role, groups and duration stay."""
+    """Replace the secret of a token; the old one becomes invalid. Id, name, role, groups and duration stay.
+
+    With `overlap`, the old secret stays valid for so many seconds; a secret before that becomes invalid at once.
+    """
     old = _token(context.fleet, id)
     lasts = old.expires_at - old.created_at if old.expires_at else None
     token, shown = mint(old.name, old.role, old.groups, context.now(), lasts, old.id)
+    if overlap:
+        until = context.now() + timedelta(seconds=overlap)
+        token = replace(token, previous_hash=old.hash, previous_until=min(until, old.expires_at or until))
     return await _create(context, principal, key, token, shown, replaces=old.id)
 
 
@@ -68,14 +81,14 @@ async def revoke_token(
 ) -> None:
     """Revoke a token by its id or name; its open change streams are closed."""
     token = _token(context.fleet, id)
-    await context.operations.record(RevokeToken(id=key.id, by=principal.caller, token=token.id), key.fingerprint)
+    await context.operations.record(RevokeToken(id=key.id, by=principal.caller, token=token.id), key)
 
 
 async def _create(
     context: ApiContext, principal: Principal, key: IdempotentWrite, token: Token, shown: str, replaces: str = ""
 ) -> NewToken:
     command = CreateToken(id=key.id, by=principal.caller, token=token, replaces=replaces)
-    await context.operations.record(command, key.fingerprint)
+    await context.operations.record(command, key)
     return NewToken(**asdict(_view(context, token)), token=shown)
 
 
@@ -95,6 +108,9 @@ def _view(context: ApiContext, token: Token) -> TokenView:
         groups=token.groups,
         created_at=token.created_at,
         expires_at=token.expires_at,
+        previous_until=token.previous_until
+        if token.previous_until and token.previous_until > context.now()
+        else None,
         is_expired=token.expires_at is not None and token.expires_at <= context.now(),
         missing_groups=tuple(name for name in token.groups if name not in context.fleet.groups),
     )

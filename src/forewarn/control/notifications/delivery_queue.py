@@ -13,6 +13,8 @@ from forewarn.control.notifications.notification import Notification, Notificati
 
 _FIRST_WAIT = timedelta(seconds=1)
 _LONGEST_WAIT = timedelta(minutes=5)
+WINDOW = 200
+"""Pending notifications of one subscription that are held in memory."""
 GIVEN_UP_AFTER = timedelta(days=1)
 """How long a notification may be refused, while others are delivered, before it is dropped."""
 
@@ -57,7 +59,7 @@ class PendingNotification:
 class DeliveryQueue:
     """Pending notifications, oldest first; a bounded window of the journal."""
 
-    def __init__(self, size: int = 200) -> None:
+    def __init__(self, size: int = WINDOW) -> None:
         self._size = size
         self._pending: dict[str, PendingNotification] = {}
 

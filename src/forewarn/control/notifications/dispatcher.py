@@ -18,6 +18,7 @@ from forewarn.clocks import Timer
 from forewarn.config.settings import MailSettings
 from forewarn.control.bodies import DeliveryReceipt
 from forewarn.control.notifications.channels import ChannelFactory, Channels, NotDelivered
+from forewarn.control.notifications.delivery_queue import WINDOW
 from forewarn.control.notifications.journal_follower import JournalFollower, RecentEntries
 from forewarn.control.notifications.notification import make_test_notification
 from forewarn.control.notifications.worker import DeliveryStatus, DeliveryWorker
@@ -32,6 +33,8 @@ from forewarn.core.facts import (
     Fetched,
     FleetFact,
     ObservationRecorded,
+    RolloutFact,
+    Selected,
     SubscriptionRemoved,
     SubscriptionSet,
     TokenCreated,
@@ -46,10 +49,12 @@ from forewarn.randomness import new_id, secret_bytes
 
 log = logging.getLogger(__name__)
 
+_HEEDED = (SubscriptionSet, SubscriptionRemoved, ClockStepped)
+"""The facts that change which workers there are, or what they do."""
 _RECORD_SOON = timedelta(seconds=5)
 _RECORD_RARELY = timedelta(hours=1)
 _STOP_TIMEOUT = 5.0
-"""Seconds that deliveries in progress may take when the service stops."""
+"""Seconds that deliveries in progress may take when the service stops, where it is the only node."""
 
 
 class Dispatcher:
@@ -64,12 +69,14 @@ class Dispatcher:
         origin: str = "",
         timeout: float = 10.0,
         channels: ChannelFactory | None = None,
+        window: int = WINDOW,
     ) -> None:
         """``channels``: what delivers, instead of the web and mail."""
         self._node = node
         self._journal = journal
         self._channels = channels or Channels(mail, origin or socket.gethostname(), node.clock.now, timeout)
-        self._threads = ThreadPoolExecutor(32, thread_name_prefix="notification")
+        self._threads = _start_threads()
+        self._window = window
         self._random = Random(secret_bytes(8))  # noqa: S311 - jitter of retries, not security
         self._recent_entries = RecentEntries()
         self._known: dict[str, Event] = {}
@@ -86,6 +93,8 @@ class Dispatcher:
         return self._recording is None and not self._ending and all(each.is_idle for each in self._workers.values())
 
     def load(self, fleet: Fleet) -> None:
+        if self._is_stopped:  # this process leads again
+            self._threads, self._is_stopped = _start_threads(), False
         self._recent_entries.begin(self._node.replica.revision)
         self._known.clear()
         if fleet.subscriptions:
@@ -101,6 +110,8 @@ class Dispatcher:
 
     def publish(self, commit: Commit) -> None:
         self._follow(commit.entries)
+        if not commit.holds(_HEEDED):
+            return
         for entry in commit.entries:
             for fact in entry.facts:
                 match fact:
@@ -112,9 +123,11 @@ class Dispatcher:
                     case ClockStepped():
                         for worker in self._workers.values():
                             worker.forget_times()
-                    case TokenCreated() | TokenRevoked() | Delivered() | Fetched() | ObservationRecorded():
+                    case (
+                        TokenCreated() | TokenRevoked() | Delivered() | Fetched() | ObservationRecorded() | Selected()
+                    ):
                         pass
-                    case _ if isinstance(fact, (EventFact, FleetFact, EnrolmentFact)):
+                    case _ if isinstance(fact, (EventFact, FleetFact, EnrolmentFact, RolloutFact)):
                         pass
                     case _:
                         assert_never(fact)
@@ -158,14 +171,21 @@ class Dispatcher:
                 self._take(worker.subscription)
 
     async def stop(self) -> None:
-        """Wait a moment for deliveries in progress, and record the progress."""
+        """Wait a moment for deliveries in progress, and record the progress; ``load`` starts it again.
+
+        A node of a cluster does not wait: another one cannot lead before this one has stopped, and delivers again
+        what was in progress.
+        """
         self._is_stopped = True
         if self._timer:
             self._timer.cancel()
-        await asyncio.gather(*(worker.stop(_STOP_TIMEOUT) for worker in self._workers.values()), *self._ending)
+        grace = 0.0 if self._node.name else _STOP_TIMEOUT
+        await asyncio.gather(*(worker.stop(grace) for worker in self._workers.values()), *self._ending)
         if self._recording:
             await self._recording
         await self._record()
+        self._workers.clear()
+        self._timer = self._fires_at = None
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _follow(self, entries: Sequence[Entry]) -> None:
@@ -192,7 +212,14 @@ class Dispatcher:
         follower = JournalFollower(self._node, self._journal, self._recent_entries, self._known, told)
         channel = self._channels.channel_for(subscription)
         self._workers[subscription.id] = DeliveryWorker(
-            subscription, follower, channel, self._node.clock, self._threads, self._random, self._expect_record
+            subscription,
+            follower,
+            channel,
+            self._node.clock,
+            self._threads,
+            self._random,
+            self._expect_record,
+            self._window,
         )
 
     def _drop(self, id_: str) -> None:
@@ -233,6 +260,10 @@ class Dispatcher:
         for id_, revision in told.items():
             news[id_].recorded = revision
         self._recording = None
+
+
+def _start_threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(32, thread_name_prefix="notification")
 
 
 def _is_same(one: Subscription, other: Subscription) -> bool:

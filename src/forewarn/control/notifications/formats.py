@@ -27,6 +27,8 @@ def headline(message: Notification) -> str:
     event = message.event
     if message.group:
         return f"{_names(message.vms)} of {message.group} left the fleet"
+    if message.rollout:
+        return message.reason.partition(":")[0].capitalize()
     if event is None:
         return "Test of a subscription" if message.type is NotificationType.TEST else "Messages are missing"
     said = _SENTENCES[message.type].format(when=_shown(event.not_before), by=message.by)
@@ -38,6 +40,9 @@ def particulars(message: Notification) -> Iterator[tuple[str, str]]:
     if message.group:
         yield "Group", message.group
         yield "VMs", _names(message.vms)
+        yield "By", message.by
+    if message.rollout:
+        yield "Rollout", message.rollout
         yield "By", message.by
     if event is None:
         yield "Detail", message.reason

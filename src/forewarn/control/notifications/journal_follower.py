@@ -17,6 +17,7 @@ from forewarn.control.notifications.notification import (
     is_notified,
     notification_of,
     removal_notifications,
+    rollout_notification,
 )
 from forewarn.core import lifecycle
 from forewarn.core.facts import Entry, EventCreated, EventEnded, EventFact
@@ -140,6 +141,8 @@ class JournalFollower:
             for number, fact in enumerate(entry.facts):
                 if not isinstance(fact, EventFact):
                     yield from removal_notifications(entry, number)
+                    if told := rollout_notification(entry, number):
+                        yield told
                     continue
                 id_ = event_of(fact)
                 event = lifecycle.follow(self._events.get(id_), fact)

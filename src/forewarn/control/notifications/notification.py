@@ -1,4 +1,4 @@
-"""What there is to tell: one message for each fact of an event's life, and its body after CloudEvents 1.0.
+"""Notifications as CloudEvents 1.0: one for each fact of an event.
 
     fact              type
     Announced         io.forewarn.event.scheduled
@@ -10,6 +10,7 @@
     Failed            io.forewarn.event.failed
     Canceled          io.forewarn.event.canceled
     FleetChanged      io.forewarn.vm.removed, for each group that VMs were removed from
+    RolloutStarted    io.forewarn.rollout.started; likewise paused, finished and late
 
 The id of a message is made of the revision and the number of its fact: told again, it is the same.
 """
@@ -23,6 +24,7 @@ import msgspec
 from forewarn.core import facts, lifecycle
 from forewarn.core.facts import AnyFact, Entry, EventFact
 from forewarn.core.model import Event, Subscription
+from forewarn.core.rollouts.sentences import describe, name_of
 from forewarn.wire.azure_names import show_id
 from forewarn.wire.event_json import make_notification_event
 
@@ -41,6 +43,10 @@ class NotificationType(StrEnum):
     FAILED = "io.forewarn.event.failed"
     CANCELED = "io.forewarn.event.canceled"
     VM_REMOVED = "io.forewarn.vm.removed"
+    ROLLOUT_STARTED = "io.forewarn.rollout.started"
+    ROLLOUT_PAUSED = "io.forewarn.rollout.paused"
+    ROLLOUT_FINISHED = "io.forewarn.rollout.finished"
+    ROLLOUT_LATE = "io.forewarn.rollout.late"
     MISSED = "io.forewarn.missed"
     TEST = "io.forewarn.test"
 
@@ -50,6 +56,13 @@ _TYPES: dict[type[AnyFact], NotificationType] = {
     facts.Approved: NotificationType.APPROVED,
     facts.Postponed: NotificationType.POSTPONED,
     facts.BroughtForward: NotificationType.ADVANCED,
+}
+
+_ROLLOUTS: dict[type[AnyFact], NotificationType] = {
+    facts.RolloutStarted: NotificationType.ROLLOUT_STARTED,
+    facts.RolloutPaused: NotificationType.ROLLOUT_PAUSED,
+    facts.RolloutEnded: NotificationType.ROLLOUT_FINISHED,
+    facts.RolloutLate: NotificationType.ROLLOUT_LATE,
 }
 
 
@@ -67,11 +80,13 @@ class Notification(msgspec.Struct, frozen=True):
     group: str = ""
     """The group that VMs were removed from."""
     vms: tuple[str, ...] = ()
+    rollout: str = ""
+    """The rollout that it is about."""
 
     @property
     def ordering_key(self) -> str:
         """What messages are kept in order by: the event, or nothing but itself."""
-        return self.event.id if self.event else self.id
+        return self.event.id if self.event else self.rollout or self.id
 
 
 def notification_of(entry: Entry, number: int, event: Event) -> Notification | None:
@@ -86,7 +101,26 @@ def notification_of(entry: Entry, number: int, event: Event) -> Notification | N
 
 def is_notified(fact: AnyFact) -> bool:
     """Tell whether a fact may be something to tell."""
-    return isinstance(fact, EventFact) or (isinstance(fact, facts.FleetChanged) and bool(fact.removed_vms))
+    if isinstance(fact, facts.FleetChanged):
+        return bool(fact.removed_vms)
+    return isinstance(fact, EventFact) or type(fact) in _ROLLOUTS
+
+
+def rollout_notification(entry: Entry, number: int) -> Notification | None:
+    """Return what is told of a rollout; None when the fact is not told."""
+    fact = entry.facts[number]
+    type_ = _ROLLOUTS.get(type(fact))
+    if type_ is None or not isinstance(fact, facts.RolloutFact):
+        return None
+    return Notification(
+        f"{entry.revision}-{number}",
+        type_,
+        entry.revision,
+        entry.at,
+        str(entry.by),
+        describe(fact),
+        rollout=name_of(fact),
+    )
 
 
 def removal_notifications(entry: Entry, number: int) -> Iterator[Notification]:
@@ -131,6 +165,8 @@ def make_test_notification(id: str, at: datetime, subscription: str) -> Notifica
 def matches_subscription(message: Notification, subscription: Subscription) -> bool:
     """Tell whether a subscriber asked for such messages."""
     event = message.event
+    if message.rollout:
+        return not subscription.types and not subscription.groups
     if message.group:
         return not subscription.types and (not subscription.groups or message.group in subscription.groups)
     return event is None or (
@@ -147,7 +183,7 @@ def cloud_event(message: Notification, source: str) -> bytes:
         "id": message.id,
         "source": source,
         "type": message.type,
-        **({"subject": show_id(event.id) if event else message.group} if event or message.group else {}),
+        **({"subject": subject} if (subject := _subject(message)) else {}),
         "time": message.at,
         "datacontenttype": "application/json",
         "data": make_notification_event(event, message.by, message.reason) if event else _data(message),
@@ -155,7 +191,13 @@ def cloud_event(message: Notification, source: str) -> bytes:
     return msgspec.json.encode(body)
 
 
+def _subject(message: Notification) -> str:
+    return show_id(message.event.id) if message.event else message.group or message.rollout
+
+
 def _data(message: Notification) -> dict[str, object]:
+    if message.rollout:
+        return {"Rollout": message.rollout, "By": message.by, "Detail": message.reason}
     if not message.group:
         return {"Detail": message.reason}
     return {"Group": message.group, "Resources": message.vms, "By": message.by, "Detail": message.reason}

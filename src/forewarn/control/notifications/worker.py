@@ -71,6 +71,7 @@ class DeliveryWorker:
         threads: Executor,
         random: Random,
         moved: Callable[[bool], None],
+        window: int,
     ) -> None:
         self.subscription = subscription
         self.recorded = subscription.told
@@ -84,7 +85,7 @@ class DeliveryWorker:
         self._random = random
         self._moved = moved
         """Called when there is progress to record; True if something was delivered."""
-        self._delivery_queue = DeliveryQueue()
+        self._delivery_queue = DeliveryQueue(window)
         self._lookahead: JournalFollower | None = None
         """Reads ahead of the follower, to count what is pending beyond the queue."""
         self._beyond = 0

@@ -9,7 +9,7 @@ with each one. Other tokens from the same address are not affected.
 import hashlib
 import hmac
 import re
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
@@ -25,6 +25,7 @@ from forewarn.randomness import secret_bytes, secret_text
 _WRITTEN = re.compile(rf"{TOKEN_BEGINNING}([A-Za-z0-9_-]{{43}})")
 _FREE_FAILURES = 5
 _FIRST_WAIT = 1.0
+_MOST_ADDRESSES = 500
 _LONGEST_WAIT = 60.0
 _FORGET_AFTER = 900.0
 _MOST_REMEMBERED = 10_000
@@ -65,6 +66,8 @@ class Authenticator:
         self._failures: OrderedDict[tuple[str, str], _FailedAttempts] = OrderedDict()
         self.refused = 0
         """Number of refused requests since the start."""
+        self.refused_by: Counter[str] = Counter()
+        """The same by address; of many addresses, those that were refused most."""
 
     def authenticate(self, fleet: Fleet, authorization: str, address: str) -> Principal:
         """Return the principal of an ``Authorization`` header; raise Unauthenticated or TooManyFailures."""
@@ -74,20 +77,30 @@ class Authenticator:
         # All unknown ids of an address share one key, so that this memory stays small.
         key = (address, token.id if token else "")
         self._refuse_while_waiting(key)
-        matches = hmac.compare_digest(_hash(written[2] if written else ""), token.hash if token else _NO_HASH)
+        given = _hash(written[2] if written else "")
+        matches = hmac.compare_digest(given, token.hash if token else _NO_HASH)
+        matches |= hmac.compare_digest(given, self._previous_hash(token))
         if token is None or not matches or self._is_expired(token):
-            self.refused += 1
+            self._count(address)
             if authorization:
                 self._remember(key)
             raise Unauthenticated
         self._failures.pop(key, None)
-        return Principal(
-            Caller(CALLER_KINDS[token.role], token.name, address),
-            token.role,
-            frozenset(token.groups),
-            token.id,
-            token.expires_at,
-        )
+        return _principal(token, address)
+
+    def principal_of(self, fleet: Fleet, token_id: str, address: str) -> Principal:
+        """Return the principal of a token that was verified before; raise Unauthenticated if it is not in force."""
+        token = fleet.tokens.get(token_id)
+        if token is None or self._is_expired(token):
+            self._count(address)
+            raise Unauthenticated
+        return _principal(token, address)
+
+    def _previous_hash(self, token: Token | None) -> str:
+        """Return the hash of the secret before the last rotation, while that is valid."""
+        if token is None or token.previous_until is None or token.previous_until <= self._now():
+            return _NO_HASH
+        return token.previous_hash
 
     def _is_expired(self, token: Token) -> bool:
         return token.expires_at is not None and token.expires_at <= self._now()
@@ -98,8 +111,14 @@ class Authenticator:
             return
         left = failures.wait_until - self._seconds()
         if left > 0:
-            self.refused += 1
+            self._count(key[0])
             raise TooManyFailures(int(left) + 1)
+
+    def _count(self, address: str) -> None:
+        self.refused += 1
+        self.refused_by[address] += 1
+        if len(self.refused_by) > 2 * _MOST_ADDRESSES:
+            self.refused_by = Counter(dict(self.refused_by.most_common(_MOST_ADDRESSES)))
 
     def _remember(self, key: tuple[str, str]) -> None:
         now = self._seconds()
@@ -114,3 +133,8 @@ class Authenticator:
             failures.wait_until = now + wait
         while len(self._failures) > self._most_remembered:
             self._failures.popitem(last=False)
+
+
+def _principal(token: Token, address: str) -> Principal:
+    caller = Caller(CALLER_KINDS[token.role], token.name, address)
+    return Principal(caller, token.role, frozenset(token.groups), token.id, token.expires_at)

@@ -67,8 +67,11 @@ class PositionTooOld(Exception):
 class ChangeListener:
     """One listener and its pending messages."""
 
-    def __init__(self, principal: Principal, most_waiting: int = _MOST_WAITING) -> None:
+    def __init__(
+        self, principal: Principal, most_waiting: int = _MOST_WAITING, heartbeat: float = _HEARTBEAT
+    ) -> None:
         self.principal = principal
+        self._heartbeat = heartbeat
         self._most_waiting = most_waiting
         self._waiting: deque[bytes] = deque()
         self._size = 0
@@ -91,7 +94,7 @@ class ChangeListener:
     async def take(self) -> bytes:
         """Wait for messages and return them; a heartbeat if none arrive for long."""
         try:
-            async with asyncio.timeout(_HEARTBEAT):
+            async with asyncio.timeout(self._heartbeat):
                 await self._something.wait()
         except TimeoutError:
             return _BEAT
@@ -105,9 +108,11 @@ class ChangeListener:
 class ChangeStream:
     """Distributes commits to listeners."""
 
-    def __init__(self, node: Node, journal: Journal) -> None:
+    def __init__(self, node: Node, journal: Journal, *, heartbeat: float = _HEARTBEAT, batch: int = _BATCH) -> None:
         self._node = node
         self._journal = journal
+        self._heartbeat = heartbeat
+        self._batch = batch
         self._listeners: set[ChangeListener] = set()
 
     @property
@@ -129,7 +134,7 @@ class ChangeStream:
     async def listen(self, principal: Principal, written: str) -> AsyncIterator[bytes]:
         """Return the changes after a position, and all from now on; raise PositionTooOld."""
         after = StreamPosition.read(written) if written else None
-        listener = ChangeListener(principal)
+        listener = ChangeListener(principal, heartbeat=self._heartbeat)
         # Register first: what is committed while the past is read is queued.
         self._listeners.add(listener)
         now = self._node.replica.revision
@@ -164,7 +169,7 @@ class ChangeStream:
         done = max(after.revision - 1, 0)
         while done < until:
             begin = done
-            entries = await self._node.replica.read(lambda: list(self._journal.entries(begin, _BATCH)))  # noqa: B023
+            entries = await self._node.replica.read(lambda: list(self._journal.entries(begin, self._batch)))  # noqa: B023
             entries = [entry for entry in entries if entry.revision <= until]
             if not entries:
                 return

@@ -4,6 +4,8 @@ import socket
 import ssl
 from pathlib import Path
 
+from litestar import Litestar
+
 from forewarn.control.api.app import make_app
 from forewarn.control.api.context import ApiContext
 from forewarn.control.server.http_server import ControlServer
@@ -21,11 +23,13 @@ class ControlPlane:
         key: Path | None = None,
         limits: ServerLimits = LIMITS,
     ) -> None:
-        self._plane = plane
+        self.plane = plane
         self._sockets = sockets
         self._certificate = certificate
         self._key = key
         self._limits = limits
+        self.app: Litestar | None = None
+        """The application, once open."""
         self._server: ControlServer | None = None
         self._tls: Certificate | None = None
 
@@ -44,9 +48,10 @@ class ControlPlane:
             self._tls = Certificate(context)
         if not self._sockets.all:
             self._sockets.open()
-        self._plane.follow()
+        self.plane.follow()
         tls = self._tls.context if self._tls else None
-        self._server = ControlServer(make_app(self._plane), self._sockets.all, tls, self._limits)
+        self.app = make_app(self.plane)
+        self._server = ControlServer(self.app, self._sockets.all, tls, self._limits)
         await self._server.open()
 
     def renew_certificate(self, context: ssl.SSLContext) -> None:
@@ -59,7 +64,7 @@ class ControlPlane:
         if self._server is None:
             return
         self._sockets.remove_file()
-        self._plane.changes.close()
+        self.plane.changes.close()
         await self._server.close()
         self._sockets.close()
         self._server = None

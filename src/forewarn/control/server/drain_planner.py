@@ -2,10 +2,9 @@
 
 from forewarn.control.views import DrainPlanView, PlacementView
 from forewarn.core.errors import Refused
-from forewarn.core.moves import check_drainable
-from forewarn.core.placement import Capacity, DrainPlan, arriving, candidates, plan_drain, running_on
+from forewarn.core.placement import Capacity, DrainPlan
+from forewarn.node.drain_plans import make_drain_plan
 from forewarn.node.driver import SupportsCapacity
-from forewarn.node.driver_calls import ask_capacity
 from forewarn.node.replica import Replica
 
 _NAMED = 20
@@ -51,10 +50,4 @@ class DrainPlanner:
         )
 
     async def _plan(self, host: str) -> tuple[DrainPlan, Capacity]:
-        fleet = self._replica.fleet
-        check_drainable(fleet, host)
-        hosts = tuple(fleet.hosts[name] for name in candidates(fleet, host))
-        names = {each.name for each in hosts}
-        vms = (*running_on(fleet, host), *(vm for vm, target in arriving(fleet) if target in names))
-        capacity = await ask_capacity(self._driver, vms, hosts) if self._driver and vms and hosts else Capacity()
-        return plan_drain(self._replica.fleet, host, capacity), capacity
+        return await make_drain_plan(self._replica, self._driver, host)

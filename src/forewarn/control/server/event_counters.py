@@ -56,7 +56,14 @@ class EventCounters:
                 self._count(fact)
 
     def _count(self, fact: AnyFact) -> None:
+        if type(fact) is facts.Attempted:
+            return
         match fact:
+            case facts.Approved() | facts.Started() | facts.Completed() | facts.Failed() | facts.Canceled():
+                if life := self._lives.get(fact.event):
+                    self._follow(life, fact)
+            case facts.Waiting() | facts.BroughtForward() | facts.ClockStepped():
+                pass
             case facts.Announced(event=event) | facts.StartedAtOnce(event=event):
                 self._lives[event.id] = _unfinished(event)
                 self.announced[event.type] += 1
@@ -71,11 +78,6 @@ class EventCounters:
                         self.until_fetched.add((fetch.at - life.announced_at).total_seconds())
             case facts.Postponed():
                 self.postponements += 1
-            case facts.Approved() | facts.Started() | facts.Completed() | facts.Failed() | facts.Canceled():
-                if life := self._lives.get(fact.event):
-                    self._follow(life, fact)
-            case facts.Waiting() | facts.BroughtForward() | facts.Attempted() | facts.ClockStepped():
-                pass
             case _ if isinstance(fact, facts.NonEventFact):
                 pass
             case _:

@@ -85,6 +85,11 @@ class FleetApplier:
         _log(report)
 
 
+def check_file(path: Path) -> None:
+    """Raise what is wrong with a fleet file in itself."""
+    parse_fleet(toml.decode(_content(path), str(path)))
+
+
 def note_applied(node: Node, source: str, *, is_first: bool) -> None:
     """Remove the warning about an earlier file; log every difference to the first file, which changed nothing."""
     node.warnings.pop(TOPIC, None)
@@ -97,9 +102,9 @@ async def apply_desired_fleet(
 ) -> tuple[AnyFact, ...]:
     """Apply a declaration; retry if another one is applied meanwhile."""
     for attempt in range(_ATTEMPTS):
-        fleet = node.replica.fleet
-        declared, seen = CurrentFleet.last_applied(fleet), fleet.last_applied.revision
-        change = await asyncio.to_thread(diff_fleet, desired, declared)
+        fleet = node.replica.fleet.copy()
+        seen = fleet.last_applied.revision
+        change = await asyncio.to_thread(lambda fleet: diff_fleet(desired, CurrentFleet.last_applied(fleet)), fleet)
         command = ApplyDeclaration(
             id=new_id(),
             by=by,

@@ -1,4 +1,4 @@
-"""Where operators and owners arrive: the unix socket in the data directory, and a TCP port if there is to be one.
+"""HTTP server of the control plane: the unix socket in the data directory, and a TCP port if one is set.
 
 uvicorn runs in the service's own event loop, on sockets that are made here, and leaves signals alone.
 """
@@ -186,7 +186,7 @@ class _ControlConnection(asyncio.Protocol):
         self._transport.close()
 
     def _await(self, seconds: float) -> None:
-        """Give a request some time to arrive: whoever sends half of one must not hold a connection for ever."""
+        """Give a request some time to arrive: a client that sends half of one must not hold a connection for ever."""
         self._has_arrived()
         self._arrival = self._loop.call_later(seconds, self._transport.abort)
 
@@ -217,7 +217,7 @@ def peer_of(connection: socket.socket) -> Peer:
         size = struct.calcsize("3i")
         _, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
     else:
-        uid = os.getuid()  # the file's permissions let nobody else in, but for root
+        uid = os.getuid()  # the file's permissions let no other user in, except root
     try:
         name = pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -270,11 +270,14 @@ class ControlServer:
                     self._connect, sock=listening, backlog=_BACKLOG, **KEEP_SOCKET_FILE
                 )
             else:
-                server = await loop.create_server(self._connect, sock=listening, ssl=self._tls, backlog=_BACKLOG)
+                arrival = self.limits.arrival if self._tls else None
+                server = await loop.create_server(
+                    self._connect, sock=listening, ssl=self._tls, ssl_handshake_timeout=arrival, backlog=_BACKLOG
+                )
             self._servers.append(server)
 
     async def close(self) -> None:
-        """Take nobody more in, let what is being answered be answered, and close every connection."""
+        """Accept no more connections, finish the responses under way, and close every connection."""
         for server in self._servers:
             server.close()
         self._servers.clear()

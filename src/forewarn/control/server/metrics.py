@@ -10,16 +10,18 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from forewarn import __version__
+from forewarn.control.bodies import ClusterView, WorkerView
 from forewarn.control.notifications.worker import DeliveryState, DeliveryStatus
 from forewarn.control.server.event_counters import EventCounters
 from forewarn.core.lifecycle import ENDS
 from forewarn.core.model import EventStatus, EventType, HostState
+from forewarn.core.rollouts.model import RolloutState
 from forewarn.node.histogram import Histogram
 from forewarn.node.node import Node
 from forewarn.wire.azure_names import STATUSES, TYPES
 
 CAUSES = ("approved", "not_before", "at_once", "other")
-"""What let an event start; ``not_before``: nobody approved it in time."""
+"""What let an event start; ``not_before``: it was not approved in time."""
 UNFINISHED = tuple(status for status in EventStatus if status not in ENDS)
 REFUSALS = (400, 403, 429, 500, 503)
 """Statuses that are exposed before their first occurrence."""
@@ -46,6 +48,10 @@ class MetricSources(msgspec.Struct, frozen=True):
     enrolled: Callable[[], int] = int
     """Number of enrolled groups."""
     outbox: DeliveryStatusSource | None = None
+    workers: Callable[[], Iterable[WorkerView]] = lambda: ()
+    """The processes that answer VMs, if others than this one do."""
+    cluster: Callable[[], ClusterView] | None = None
+    """The nodes that share the journal, where it is not this node's own."""
     reload: Callable[[], tuple[float, bool]] | None = None
     """Time of the last configuration load, in seconds since 1970, and whether the last attempt succeeded."""
 
@@ -77,10 +83,13 @@ class Metrics(Collector):
             )
             yield _gauge("config_last_reload_success_timestamp_seconds", "When one last succeeded.", _one(at))
         yield from self._fleet()
+        yield from self._rollouts()
         yield from self._events()
         yield from self._journal()
         yield from self._metadata()
         yield from self._control()
+        if self._sources.cluster:
+            yield from _cluster(self._sources.cluster())
 
     def _fleet(self) -> Iterator[Metric]:
         fleet = self._node.replica.fleet
@@ -93,6 +102,27 @@ class Metrics(Collector):
         yield _gauge("hosts_cordoned", "Hosts that receive no VMs.", _one(len(fleet.cordoned)))
         yield _gauge("groups", "Groups in the fleet.", _one(len(fleet.groups)))
         yield _gauge("groups_enrolled", "Groups that are on, as of the last minute.", _one(self._sources.enrolled()))
+
+    def _rollouts(self) -> Iterator[Metric]:
+        rollouts = list(self._node.replica.fleet.rollouts.values())
+        states = Counter(rollout.state for rollout in rollouts)
+        yield _gauge(
+            "rollouts", "Rollouts, by state.", [([str(state)], states[state]) for state in RolloutState], "state"
+        )
+        counts = [
+            ([rollout.name, key], value)
+            for rollout in rollouts
+            for key, value in (
+                ("done", rollout.done),
+                ("failed", rollout.failed),
+                ("skipped", rollout.skipped),
+                ("active", len(rollout.active)),
+                ("waiting", len(rollout.hosts) - rollout.finished - len(rollout.active)),
+            )
+        ]
+        yield _gauge("rollout_hosts", "Hosts of rollouts, by how they stand.", counts, "rollout", "step")
+        late = [([rollout.name], int(rollout.is_late)) for rollout in rollouts]
+        yield _gauge("rollout_late", "Whether a rollout is behind schedule.", late, "rollout")
 
     def _events(self) -> Iterator[Metric]:
         event_counters = self._event_counters
@@ -120,7 +150,10 @@ class Metrics(Collector):
 
     def _journal(self) -> Iterator[Metric]:
         node = self._node
-        yield _gauge("journal_writable", "Whether the journal can be written.", _one(int(node.writer.is_sound)))
+        cluster = self._sources.cluster
+        is_leading = cluster is None or cluster().role == "leading"
+        writable = _one(int(node.writer.is_sound)) if is_leading else ()
+        yield _gauge("journal_writable", "Whether this node, if it leads, can write the journal.", writable)
         yield _counter("journal_entries", "Entries in the journal since its beginning.", _one(node.replica.revision))
         yield _counter(
             "listener_faults",
@@ -141,6 +174,8 @@ class Metrics(Collector):
             "status",
         )
         yield _gauge("connections", "Connections that VMs have open.", _one(self._sources.connections()))
+        if workers := tuple(self._sources.workers()):
+            yield from _workers(workers)
 
     def _control(self) -> Iterator[Metric]:
         yield _counter(
@@ -155,6 +190,65 @@ class Metrics(Collector):
         up = [([name], int(each.state is DeliveryState.HEALTHY)) for name, each in known]
         yield _gauge("subscription_waiting", "Notices that wait for a subscriber.", waiting, "subscription")
         yield _gauge("subscription_up", "Whether notices get through to a subscriber.", up, "subscription")
+
+
+def _workers(workers: Sequence[WorkerView]) -> Iterator[Metric]:
+    def of_each(value: Callable[[WorkerView], float]) -> "_Rows":
+        return [([str(each.number)], value(each)) for each in workers]
+
+    yield _gauge(
+        "worker_up", "Whether the worker answers VMs.", of_each(lambda each: each.state == "listening"), "worker"
+    )
+    yield _gauge("worker_revision", "The last revision it can show.", of_each(lambda each: each.revision), "worker")
+    yield _gauge("worker_connections", "Its open connections.", of_each(lambda each: each.connections), "worker")
+    yield _gauge("worker_long_polls", "Its waiting long polls.", of_each(lambda each: each.long_polls), "worker")
+    yield _gauge("worker_age_seconds", "Seconds since it was started.", of_each(lambda each: each.age), "worker")
+    yield _gauge(
+        "worker_leader_age_seconds",
+        "Seconds since it knew its leader to be well.",
+        of_each(lambda each: each.leader_age),
+        "worker",
+    )
+    yield _gauge(
+        "worker_silence_seconds",
+        "Seconds since it last sent its leader a message.",
+        of_each(lambda each: each.silence),
+        "worker",
+    )
+    yield _counter("worker_restarts", "How often it was replaced.", of_each(lambda each: each.restarts), "worker")
+
+
+def _cluster(view: ClusterView) -> Iterator[Metric]:
+    yield _gauge("cluster_leading", "Whether this node leads.", _one(int(view.role == "leading")))
+    yield _gauge(
+        "cluster_leader_known", "Whether a node leads, as far as this one knows.", _one(int(bool(view.leader)))
+    )
+    yield _counter("cluster_term", "The term of the leader; it grows with each change of leader.", _one(view.term))
+    yield _gauge("cluster_nodes", "Nodes that were heard of recently.", _one(len(view.nodes)))
+    yield _gauge(
+        "cluster_heartbeat_age_seconds",
+        "Seconds since the database last answered a heartbeat of this node.",
+        _one(view.heartbeat_age),
+    )
+    yield _gauge("cluster_behind_revisions", "Entries that this node lacks.", _one(view.revisions_behind))
+    yield _gauge(
+        "cluster_behind_seconds",
+        "Seconds since this node certainly held everything that was durable.",
+        _one(view.behind),
+    )
+    yield _gauge(
+        "cluster_behind", "Whether this node is behind for longer than it may be.", _one(int(view.is_behind))
+    )
+    yield _gauge(
+        "cluster_clock_skew_seconds",
+        "Seconds that this node's clock is ahead of the database's, at least.",
+        _one(view.clock_skew),
+    )
+    yield _counter(
+        "cluster_reloads",
+        "How often the journal did not continue what this node held, so that it was loaded again.",
+        _one(view.reloads),
+    )
 
 
 _Rows = Iterable[tuple[Sequence[str], float]]

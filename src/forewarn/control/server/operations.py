@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -10,6 +11,7 @@ from forewarn.control import views
 from forewarn.core import hosts, lifecycle, turns
 from forewarn.core.commands import (
     Approve,
+    BulkCommand,
     CancelEvent,
     Command,
     DeallocateVm,
@@ -20,13 +22,14 @@ from forewarn.core.commands import (
     OperateVm,
     StartVm,
 )
-from forewarn.core.errors import BadInput
+from forewarn.core.errors import BadInput, Refused
 from forewarn.core.facts import (
     AnyFact,
     Approved,
     BroughtForward,
     ChangesHeld,
     Entry,
+    EventChanged,
     EventCreated,
     Postponed,
     RecordedRequest,
@@ -37,6 +40,18 @@ from forewarn.core.model import Event, Operation
 from forewarn.node.node import Node
 from forewarn.wire.azure_names import show_command_id
 from forewarn.wire.facts import describe_held
+
+
+class WriteRequest(Protocol):
+    """A request that gives a command."""
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of the request."""
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether nothing is to be changed: the result is what the command would do."""
 
 
 class OperationViews:
@@ -57,13 +72,28 @@ class OperationViews:
         self._moves_to_host = moves_to_host
         self._switches = switches
 
-    async def submit(self, command: Command, fingerprint: str) -> views.CommandResult:
+    async def submit(self, command: Command, write: WriteRequest) -> views.CommandResult:
         """Submit a command and return its result; raise if it is refused."""
-        return await self.result_of(await self.record(command, fingerprint))
+        if write.is_dry_run:
+            return self._preview(command)
+        return await self.result_of(await self.record(command, write))
 
-    async def record(self, command: Command, fingerprint: str) -> Entry:
+    def _preview(self, command: Command) -> views.CommandResult:
+        """Return what a command would do."""
+        node, command = self._node, self._completed(command)
+        fleet = node.replica.fleet
+        named = [fleet.events[id_] for id_ in _named(command, fleet) if id_ in fleet.events]
+        facts, draft = node.writer.preview(command)
+        entry = Entry(node.replica.revision, node.clock.now(), command.id, command.by, facts)
+        events = [*_announced_outcomes(facts), *(_outcome_in(facts, event) for event in named)]
+        events = [draft.events.get(event.id, event) for event in events]
+        return replace(self._result(entry, events, draft), dry_run=True)
+
+    async def record(self, command: Command, write: WriteRequest) -> Entry:
         """Submit a command and return its entry, even if it changes nothing."""
-        request = RecordedRequest(fingerprint, _named(command, self._node.replica.fleet))
+        if write.is_dry_run:
+            raise Refused("this cannot be tried; leave out dry_run")
+        request = RecordedRequest(write.fingerprint, _named(command, self._node.replica.fleet))
         command = replace(self._completed(command), request=request)
         facts = await self._node.submit(command)
         return Entry(self._node.replica.revision, self._node.clock.now(), command.id, command.by, facts, request)
@@ -91,11 +121,15 @@ class OperationViews:
                 return replace(command, not_before=_in_utc(command.not_before))
             case StartVm() | DeallocateVm():
                 return replace(command, can_switch=self._switches)
+            case BulkCommand(commands=commands):
+                return replace(command, commands={name: self._completed(each) for name, each in commands.items()})
             case _:
                 return command
 
-    def _result(self, entry: Entry, events: Iterable[Event | None]) -> views.CommandResult:
-        announced = (self._announcement(event) for event in events if event)
+    def _result(
+        self, entry: Entry, events: Iterable[Event | None], fleet: Fleet | None = None
+    ) -> views.CommandResult:
+        announced = (self._announcement(event, fleet or self._node.replica.fleet) for event in events if event)
         held = (each for fact in entry.facts if isinstance(fact, ChangesHeld) for each in fact.changes)
         return replace(
             views.view_changes(entry.facts),
@@ -104,9 +138,9 @@ class OperationViews:
             held=tuple(map(describe_held, held)),
         )
 
-    def _announcement(self, event: Event) -> views.AnnouncementView:
-        start = turns.earliest_start(self._node.replica.fleet, event, self._node.clock.now())
-        return views.view_announcement(event, self._node.replica.fleet, self._last_asked, start)
+    def _announcement(self, event: Event, fleet: Fleet) -> views.AnnouncementView:
+        start = turns.earliest_start(fleet, event, self._node.clock.now())
+        return views.view_announcement(event, fleet, self._last_asked, start)
 
     async def _outcome(self, id_: str, until: int | None = None) -> Event | None:
         """Return how an event stands, or stood at a revision; None where the journal no longer tells."""
@@ -127,6 +161,8 @@ def _named(command: Command, fleet: Fleet) -> tuple[str, ...]:
             return (event,)
         case OperateHost(operation=HostOperation.DEGRADE, host=host):
             return tuple(event.id for event in hosts.unfinished(fleet, host, Operation.HOST_DEGRADE))
+        case BulkCommand(commands=commands):
+            return tuple(id_ for each in commands.values() for id_ in _named(each, fleet))
         case _:
             return ()
 
@@ -144,6 +180,14 @@ def _announced_outcomes(facts: tuple[AnyFact, ...]) -> Iterator[Event]:
         if isinstance(fact, EventCreated):
             event, start = lifecycle.begin(fact), started.get(fact.event.id)
             yield lifecycle.after(event, start) if start else event
+
+
+def _outcome_in(facts: tuple[AnyFact, ...], event: Event) -> Event:
+    """Return an event as facts leave it."""
+    for fact in facts:
+        if isinstance(fact, EventChanged) and fact.event == event.id:
+            event = lifecycle.after(event, fact)
+    return event
 
 
 def _in_utc(when: datetime | None) -> datetime | None:

@@ -17,6 +17,7 @@ from forewarn.core.errors import ForewarnError
 from forewarn.core.model import EventType, Host, Observation, ObservationKind, Vm
 from forewarn.core.placement import Capacity
 from forewarn.drivers.executor import ImpactJob, MigrationSlots, WorkExecutor, WorkInterrupted
+from forewarn.drivers.host_program import HostCommands
 from forewarn.drivers.libvirt import capacity, checks, switching
 from forewarn.drivers.libvirt.capacity import Reservations
 from forewarn.drivers.libvirt.freezing import freeze
@@ -52,13 +53,19 @@ _OWN_EFFECTS_LAST = 1.0
 """Seconds after the driver's own work in which events of a machine are attributed to it."""
 
 
-class LibvirtDriver:
+class LibvirtDriver(HostCommands):
     """Carries out impacts through libvirt."""
 
-    def __init__(self, settings: LibvirtSettings, clock: Clock, directory: Path | None) -> None:
+    has_local_records = True
+
+    def __init__(
+        self, settings: LibvirtSettings, clock: Clock, directory: Path | None, *, reconnect_every: float = 1.0
+    ) -> None:
+        """``reconnect_every``: seconds between two connection attempts while work waits for a host."""
         self.moves_live = self.moves_to_host = settings.redeploy == "migrate"
         self._settings = settings
         self._clock = clock
+        self._reconnect_every = reconnect_every
         self._executor = WorkExecutor("libvirt", directory, clock, self._do)
         self._hosts = LibvirtHosts(settings.hosts, settings.uri)
         self._slots = MigrationSlots(settings.migrations)
@@ -71,6 +78,7 @@ class LibvirtDriver:
         """The last event of each machine."""
         self._report: Callable[[Observation], None] | None = None
         self._watched: set[str] = set()
+        self.use_host_program(settings.host_program, clock, directory)
 
     @classmethod
     def from_settings(
@@ -129,7 +137,15 @@ class LibvirtDriver:
         machines = [(vm.name, vm.instance.vm_id.lower()) for vm in job.impact.vms]
         names = [each for machine in machines for each in machine if each]
         self._ours |= dict.fromkeys(names, float("inf"))
-        work = LibvirtWork(job, self._hosts, self._settings, self._clock, self._slots, self._reservations)
+        work = LibvirtWork(
+            job,
+            self._hosts,
+            self._settings,
+            self._clock,
+            self._slots,
+            self._reservations,
+            reconnect_every=self._reconnect_every,
+        )
         try:
             return _carry_out(work)
         except ForewarnError as error:
@@ -141,7 +157,7 @@ class LibvirtDriver:
             for machine in machines if self._may_move else ():
                 self._move_detector.ask(*machine)  # another client may have moved it meanwhile
 
-    def _switch(self, vm: Vm, *, on: bool) -> str:
+    def _switch(self, vm: Vm, *, on: bool, term: int) -> str:
         machine = vm.name, vm.instance.vm_id.lower()
         names = [each for each in machine if each]
         self._ours |= dict.fromkeys(names, float("inf"))

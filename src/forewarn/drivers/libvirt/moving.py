@@ -6,6 +6,7 @@
 After a crash both hosts are queried for the machine, so its location is known.
 """
 
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -16,7 +17,7 @@ import libvirt
 
 from forewarn.core.model import Operation
 from forewarn.drivers.candidates import explain_no_candidate
-from forewarn.drivers.executor import join_details
+from forewarn.drivers.executor import WorkInterrupted, join_details
 from forewarn.drivers.libvirt import volumes
 from forewarn.drivers.libvirt.capacity import (
     HostOption,
@@ -31,6 +32,10 @@ from forewarn.drivers.libvirt.problems import DomainAbsent, LibvirtProblem, Libv
 from forewarn.drivers.libvirt.work import LibvirtWork
 from forewarn.drivers.progress_store import WorkStep
 from forewarn.node.driver import CandidateHost, ImpactDone
+
+UNDO_TIMEOUT = 30.0
+"""Seconds that libvirt may need to end a migration whose client was killed."""
+REPEAT_EVERY = 0.5
 
 
 def redeploy(work: LibvirtWork) -> ImpactDone:
@@ -111,12 +116,15 @@ def _move(work: LibvirtWork, guest: LibvirtGuest) -> None:
     with work.slots.taken(work.closed, partial(work.tell, vm=guest.name)), ExitStack() as parts:
         target = _reserve(work, guest)
         parts.callback(work.reservations.release, guest.uuid)
-        had = "yes" if guest.on(target).state().is_defined else ""
+        if begun is not None and begun.seen["to"] == target:
+            had = begun.seen.get("had", "")  # what is there now may be what the interrupted migration left
+        else:
+            had = "yes" if guest.on(target).state().is_defined else ""
         off = "yes" if guest.is_off() else ""
         may_run = "yes" if work.settings.post_copy is not None else ""
         work.progress_file.note("moving", guest.name, to=target, uuid=guest.uuid, had=had, off=off, may_run=may_run)
         try:
-            _migrate(work, guest, target)
+            _migrate(work, guest, target, is_repeated=begun is not None)
         except LibvirtProblem as error:
             # libvirt may have done it, or half of it, despite the error: query both hosts until they answer.
             work.progress_file.note("refused", guest.name, reason=str(error))
@@ -220,7 +228,27 @@ def _target(work: LibvirtWork, guest: LibvirtGuest, memory: int, cpus: int, othe
     return option.host
 
 
-def _migrate(work: LibvirtWork, guest: LibvirtGuest, target: str) -> None:
+def _migrate(work: LibvirtWork, guest: LibvirtGuest, target: str, *, is_repeated: bool) -> None:
+    """Migrate a machine; for some time again and again if an earlier process was killed while it migrated it.
+
+    libvirt may still be preparing or undoing that migration, and refuses another one until it has ended.
+    """
+    until = time.monotonic() + (UNDO_TIMEOUT if is_repeated else 0.0)
+    while True:
+        try:
+            return _migrate_once(work, guest, target)
+        except LibvirtProblem:
+            begun = work.progress_file.step("moving", guest.name)
+            if time.monotonic() >= until or begun is None:
+                raise
+            if work.closed.wait(REPEAT_EVERY):
+                raise WorkInterrupted from None
+            with suppress(LibvirtProblem):  # a state that does not last; if it does, the end of the work reports it
+                if _has_arrived(work, guest, begun):
+                    return None
+
+
+def _migrate_once(work: LibvirtWork, guest: LibvirtGuest, target: str) -> None:
     domain = guest.domain()
     flags = (
         libvirt.VIR_MIGRATE_LIVE
@@ -286,7 +314,7 @@ def _restart(work: LibvirtWork, guest: LibvirtGuest) -> None:
             volumes.find(work.hosts, guest.host, path)  # raises now, while the machine runs
         if silent := work.silent_hosts():
             raise LibvirtUnreachable(
-                f"{guest.name} was not stopped, because it could not be started again: {_joined(silent)}"
+                f"{guest.name} was not stopped, because it could not be started again: {'; '.join(silent.values())}"
             )
         work.progress_file.note("stopping", guest.name, id=str(state.id))
         stopping = work.progress_file.step("stopping", guest.name)
@@ -319,10 +347,6 @@ def _off(guest: LibvirtGuest) -> Iterator[None]:
         raise
     except LibvirtProblem as error:
         raise LibvirtProblem(f"{error}; {guest.name} is off") from None
-
-
-def _joined(silent: dict[str, str]) -> str:
-    return "; ".join(silent.values())
 
 
 def _ephemeral(work: LibvirtWork, guest: LibvirtGuest) -> list[str]:

@@ -47,6 +47,9 @@ class LibvirtSettings(msgspec.Struct, frozen=True):
     delete_disks: bool = False
     """Whether the disks of a deleted machine are deleted too."""
 
+    host_program: str | list[str] = ""
+    """A program that runs commands on hosts for rollouts: ``host_program HOST COMMAND``."""
+
     def __post_init__(self) -> None:
         if not self.hosts and not self.uri:
             raise BadInput("driver 'libvirt' has no host; set 'hosts', such as { h1 = \"qemu:///system\" }, or 'uri'")

@@ -24,8 +24,6 @@ POLL_EVERY = 0.1
 TELL_EVERY = 0.5
 RECONNECT_TIMEOUT = 60.0
 """Seconds to wait for an unreachable host while a machine is in an intermediate state."""
-RECONNECT_EVERY = 1.0
-"""Seconds between two connection attempts."""
 
 
 class LibvirtWork:
@@ -39,6 +37,8 @@ class LibvirtWork:
         clock: Clock,
         slots: MigrationSlots,
         reservations: Reservations,
+        *,
+        reconnect_every: float,
     ) -> None:
         self.slots = slots
         self.reservations = reservations
@@ -52,6 +52,7 @@ class LibvirtWork:
         self.guests = [LibvirtGuest(hosts, vm) for vm in job.impact.vms]
         self.moved: dict[str, str] = {}
         self.remarks: list[str] = []
+        self._reconnect_every = reconnect_every
         self._silent: dict[str, str] | None = None
 
     def find_guests(self) -> None:
@@ -149,7 +150,7 @@ class LibvirtWork:
             try:
                 return call()
             except LibvirtUnreachable:
-                if time.monotonic() >= until or self.closed.wait(RECONNECT_EVERY):
+                if time.monotonic() >= until or self.closed.wait(self._reconnect_every):
                     raise
 
     def run_resumable(self, do: Callable[[], WorkReturn]) -> WorkReturn:
@@ -169,7 +170,7 @@ class LibvirtWork:
                     raise LibvirtUnreachable(f"{error}; the work was left incomplete; check {names}") from None
                 self.tell(f"waiting for a host: {error}")
                 self.remarks[:] = remarks
-                if self.closed.wait(RECONNECT_EVERY):
+                if self.closed.wait(self._reconnect_every):
                     raise WorkInterrupted from None
 
     def deadline(self, within: timedelta) -> float:

@@ -5,12 +5,14 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Self
 
 from forewarn.clocks import Clock
 from forewarn.core.model import EventType, Observation, Operation, Vm
 from forewarn.drivers.executor import ImpactJob, MigrationSlots, WorkExecutor, join_details
+from forewarn.drivers.host_program import HostCommands
 from forewarn.drivers.progress_store import ImpactEnding
 from forewarn.drivers.qemu import actions, checks, moves, switching
 from forewarn.drivers.qemu.actions import MachineAction
@@ -19,6 +21,7 @@ from forewarn.drivers.qemu.monitors import MonitorDead, MonitorProblem, Monitors
 from forewarn.drivers.qemu.observations import MonitorObserver
 from forewarn.drivers.qemu.settings import QemuSettings, read
 from forewarn.drivers.switch_executor import SwitchExecutor
+from forewarn.drivers.term_store import TermStore
 from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome, refuse_type
 
 log = logging.getLogger(__name__)
@@ -29,20 +32,25 @@ SCAN_EVERY = 1.0
 UNANNOUNCED_FREEZE = 5.0
 
 
-class QemuDriver:
+class QemuDriver(HostCommands):
     """Carries out impacts on QEMU processes over their monitors."""
 
     moves_to_host = True
+    has_local_records = True
 
     def __init__(self, settings: QemuSettings, clock: Clock, directory: Path | None) -> None:
         self.moves_live = bool(settings.receive)
+        self.fences_terms = bool(settings.records)
         self._settings = settings
         self._clock = clock
-        self._executor = WorkExecutor("qemu", directory, clock, self._do)
+        directory = Path(settings.records) if settings.records else directory
+        self._terms = TermStore(Path(settings.records)) if settings.records else None
+        self._executor = WorkExecutor("qemu", directory, clock, self._do, terms=self._terms)
         self._observer = MonitorObserver(settings, clock)
         self._monitors = Monitors(self._observer.handle_message)
         self._slots = MigrationSlots(settings.migrations)
         self._switch_executor = SwitchExecutor("qemu-switch", clock, self._switch)
+        self.use_host_program(settings.host_program, clock, directory)
         self._impacts: dict[EventType, Callable[[MachineAction, Impact], tuple[str, str]]] = {
             EventType.FREEZE: self._freeze,
             EventType.REBOOT: self._reboot,
@@ -70,8 +78,8 @@ class QemuDriver:
         self._observer.report = report
         threading.Thread(target=self._scan, name="qemu-watch", daemon=True).start()
 
-    def switch(self, vm: Vm, *, on: bool) -> ImpactOutcome:
-        return self._switch_executor.switch(vm, on=on)
+    def switch(self, vm: Vm, *, on: bool, term: int = 0) -> ImpactOutcome:
+        return self._switch_executor.switch(vm, on=on, term=term)
 
     def check(self, vms: tuple[Vm, ...]) -> tuple[str, ...]:
         return tuple(checks.find_problems(self._settings, vms))
@@ -127,9 +135,10 @@ class QemuDriver:
         with self._slots.taken(action.closing, action.tell):
             return moves.move(action, candidates, self._observer), "moved while it ran"
 
-    def _switch(self, vm: Vm, *, on: bool) -> str:
+    def _switch(self, vm: Vm, *, on: bool, term: int) -> str:
         machine = QemuMachine(self._settings, self._monitors, vm.name, vm.standing_on)
-        return switching.start(machine, self._settings) if on else switching.stop(machine, self._settings)
+        with self._terms.switching(vm.name, term) if self._terms else nullcontext():
+            return switching.start(machine, self._settings) if on else switching.stop(machine, self._settings)
 
     def _scan(self) -> None:
         """Connect to every machine, and find new ones, until the driver is closed."""

@@ -37,6 +37,11 @@ class QemuSettings(msgspec.Struct, frozen=True):
     """How many migrations run at once."""
     bandwidth: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
     """Bandwidth limit of each migration in MiB per second; QEMU's default when 0."""
+    records: str = ""
+    """A directory on this host that all nodes of a cluster on it share, for records and the highest term."""
+
+    host_program: str | list[str] = ""
+    """A program that runs commands on hosts for rollouts: ``host_program HOST COMMAND``."""
 
     def path(self, vm: str, host: str) -> Path:
         return Path(self.filled(self.qmp, vm, host))
@@ -85,6 +90,8 @@ def read(settings: dict[str, object]) -> QemuSettings:
             f"setting 'qmp' of {_PLACE} is {given.qmp!r}; write the whole path of a machine's monitor socket, "
             "with {vm} for its name, such as /run/forewarn/{vm}.qmp"
         )
+    if given.records and not Path(given.records).is_absolute():
+        raise BadInput(f"setting 'records' of {_PLACE} is {given.records!r}; write the whole path of a directory")
     for name in ("start", "receive", "delete"):
         _check_command(name, getattr(given, name))
     if given.receive and not any("{incoming}" in word for word in given.receive):

@@ -84,7 +84,7 @@ def open_archive(archive: Path) -> Iterator[tuple[BackupManifest, Iterator[Membe
     if not archive.is_file():
         raise BadInput(f"there is no file {archive}; name a file that 'forewarn backup' made")
     with _reading(archive):
-        tar = tarfile.open(archive, "r:")  # noqa: SIM115 - closed below, after errors of whoever reads it
+        tar = tarfile.open(archive, "r:")  # noqa: SIM115 - closed below, after errors of its reader
     with tar:
         with _reading(archive):
             manifest = _manifest(archive, tar)

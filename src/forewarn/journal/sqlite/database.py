@@ -10,6 +10,7 @@ from forewarn.core.facts import FORMAT
 from forewarn.files import PRIVATE, sync_directory, sync_file
 from forewarn.journal.codec import Row
 from forewarn.journal.port import DamagedJournal, JournalFailed, NewerJournal, NotAJournal
+from forewarn.journal.sqlite import long_entries
 from forewarn.journal.sqlite.errors import BUSY, describe_damage, describe_foreign_file, translate_errors
 
 NAME = "journal.sqlite3"
@@ -48,9 +49,9 @@ def recognise(path: Path) -> None:
     if int.from_bytes(header[68:72], "big") != APPLICATION:
         raise NotAJournal(describe_foreign_file(path))
     format_ = int.from_bytes(header[60:64], "big")
-    if format_ > FORMAT:
+    if format_ > long_entries.FORMAT:
         raise NewerJournal(
-            f"{path} has format {format_}, and this release knows formats up to {FORMAT}: "
+            f"{path} has format {format_}, and this release knows formats up to {long_entries.FORMAT}: "
             "install the release that wrote it; nothing was changed"
         )
     if format_ < 1:
@@ -146,7 +147,16 @@ def holds(connection: sqlite3.Connection, revision: int, checksum: int) -> bool:
 
 
 def rows(connection: sqlite3.Connection, after: int, limit: int | None = None) -> Iterator[Row]:
-    """Yield the rows above a revision, page by page: a long read must not hold up the writer's checkpoints."""
+    """Yield the rows above a revision with their whole bodies."""
+    for revision, checksum, body in stored_rows(connection, after, limit):
+        yield revision, checksum, long_entries.whole_body(connection, body)
+
+
+def stored_rows(connection: sqlite3.Connection, after: int, limit: int | None = None) -> Iterator[Row]:
+    """Yield the rows above a revision, page by page: a long read must not hold up the writer's checkpoints.
+
+    Of bodies in parts they have the beginning only.
+    """
     while limit is None or limit > 0:
         page = connection.execute(
             "SELECT revision, checksum, body FROM entries WHERE revision > ? ORDER BY revision LIMIT ?",

@@ -4,7 +4,7 @@
            the index             looked through          memory
 
 The index on disk reaches as far as the last snapshot. The entries after it are remembered by their subjects,
-and read for that only when somebody asks, so that appending costs nothing more. What lies between is normally
+and read for that only for a query, so that appending costs nothing more. What lies between is normally
 nothing; where the index is missing there is much, and the bodies are looked through.
 """
 
@@ -19,8 +19,8 @@ import msgspec
 from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import Entry
 from forewarn.core.subjects import subjects_of
-from forewarn.journal.codec import Row, unpack_cause, unpack_one
-from forewarn.journal.sqlite import database, index
+from forewarn.journal.codec import Row, unpack_beginning, unpack_cause, unpack_one
+from forewarn.journal.sqlite import database, index, long_entries
 from forewarn.journal.sqlite.errors import translate_errors
 from forewarn.journal.sqlite.index import RevisionRange
 
@@ -28,11 +28,8 @@ _REMEMBERED = 50_000
 _LARGE = 64 * 1024
 """A body above this size concerns so many that it is remembered by its cause only, and looked through otherwise."""
 _BY_CAUSE = ("command:", "caller:")
-_ONE = "SELECT revision, checksum, body FROM entries WHERE revision = ? AND instr(body, ?)"
-_BETWEEN = (
-    "SELECT revision, checksum, body FROM entries"
-    " WHERE revision > ? AND revision < ? AND instr(body, ?) ORDER BY revision"
-)
+_ONE = f"{long_entries.MATCHING_ROWS} AND revision = ?"
+_BETWEEN = f"{long_entries.MATCHING_ROWS} AND revision > ? AND revision < ? ORDER BY revision"
 
 
 class HistoryReader:
@@ -85,7 +82,7 @@ class _HistoryView:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether it remembers far more than a snapshot leaves to it: snapshots fail, or nobody takes any."""
+        """Tell whether it remembers far more than a snapshot leaves to it: snapshots fail, or none are taken."""
         return self._read_to - self._remembered_from > 2 * _REMEMBERED
 
     def close(self) -> None:
@@ -110,23 +107,43 @@ class _HistoryView:
 
     def _rows(self, revisions: Iterable[int], written: bytes) -> Iterator[Row]:
         for revision in revisions:
-            yield from self._journal.execute(_ONE, (revision, written)).fetchall()
+            self._journal.execute("BEGIN")  # one view of a row and its parts, whatever is deleted meanwhile
+            try:
+                found = self._journal.execute(_ONE, (written, revision)).fetchall()
+                rows = list(self._matching(found, written))
+            finally:
+                self._journal.execute("COMMIT")
+            yield from rows
 
     def _look_through(self, span: RevisionRange, written: bytes) -> Iterator[Row]:
         """Read what is neither indexed nor remembered."""
         begin, end = max(self._reach, span.after), min(self._remembered_from + 1, span.before)
         if begin + 1 < end:
-            yield from self._journal.execute(f"{_BETWEEN} {span.order}", (begin, end, written))
+            found = self._journal.execute(f"{_BETWEEN} {span.order}", (written, begin, end))
+            yield from self._matching(found, written)
+
+    def _matching(self, rows: Iterable[Row], written: bytes) -> Iterator[Row]:
+        """Complete the bodies that are in parts, and leave out those without the bytes that were looked for."""
+        for revision, checksum, body in rows:
+            whole = long_entries.whole_body(self._journal, body)
+            if whole is body or written in whole:
+                yield revision, checksum, whole
 
     def _read_on(self) -> None:
-        for revision, checksum, body in database.rows(self._journal, self._read_to):
-            is_large = len(body) > _LARGE
-            if is_large:
-                self._large.append(revision)
-            unpack = unpack_cause if is_large else unpack_one
-            for subject in subjects_of(unpack(revision, checksum, body, self._place)):
+        for revision, checksum, body in database.stored_rows(self._journal, self._read_to):
+            for subject in subjects_of(self._entry(revision, checksum, body)):
                 self._remembered.setdefault(subject, []).append(revision)
             self._read_to = revision
+
+    def _entry(self, revision: int, checksum: int, body: bytes) -> Entry:
+        """Decode a row, without its facts where they are many."""
+        beginning = long_entries.beginning_of(body)
+        if beginning is None and len(body) <= _LARGE:
+            return unpack_one(revision, checksum, body, self._place)
+        self._large.append(revision)
+        if beginning is None:
+            return unpack_cause(revision, checksum, body, self._place)
+        return unpack_beginning(revision, beginning, self._place)
 
     def _open_index(self, path: Path) -> tuple[sqlite3.Connection | None, int]:
         try:

@@ -1,13 +1,13 @@
 """From the directory to the fleet: the newest snapshot that can be trusted, and the entries after it."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from forewarn.core.chunks import FleetChunk
 from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
 from forewarn.journal.codec import unpack
+from forewarn.journal.folding import apply_entry, interned
 from forewarn.journal.interning import Interner
 from forewarn.journal.port import DamagedJournal, Recovered
 from forewarn.journal.sqlite import database, snapshot_files
@@ -37,7 +37,7 @@ def recover(
     for revision, path in found:
         try:
             check_belongs(path, connection, revision)
-            fleet = Fleet.restore(interned_chunks(path, interning))
+            fleet = Fleet.restore(interned(snapshot_files.read_chunks(path), interning))
         except DamagedJournal as error:
             warnings.append(str(error))
         except FileNotFoundError:
@@ -57,28 +57,9 @@ def recover(
     return Recovered(fleet, last, tuple(warnings))
 
 
-def apply_entry(fleet: Fleet, entry: Entry, place: Path) -> None:
-    """Take one entry into the fleet; refuse one that does not follow from those before it."""
-    try:
-        fleet.enter(entry)
-    except LookupError as error:
-        raise DamagedJournal(
-            f"{place} speaks at revision {entry.revision} of something that is not there: "
-            "restore it from a backup; nothing was changed"
-        ) from error
-
-
 def check_belongs(path: Path, connection: sqlite3.Connection, revision: int) -> None:
     """Refuse a snapshot that was not made from this very journal."""
     header = snapshot_files.read_header(path)
     entry = connection.execute("SELECT checksum FROM entries WHERE revision = ?", (revision,)).fetchone()
     if header.revision != revision or entry != (header.checksum,):
         raise DamagedJournal(f"{path} was not made from the journal beside it: delete it; nothing was changed")
-
-
-def interned_chunks(path: Path, interning: Interner) -> Iterator[FleetChunk]:
-    """Yield a snapshot's parts with equal strings and records kept once."""
-    for part in snapshot_files.read_chunks(path):
-        interning.share_groups(part.groups)
-        interning.share_vms(part.vms)
-        yield part

@@ -61,7 +61,7 @@ def restore(directory: Path, backup: Path, *, replace: bool = False) -> BackupMa
 
 
 def finish(directory: Path) -> None:
-    """Finish a restore that was cut off after its files were verified; whoever calls it holds the lock."""
+    """Finish a restore that was cut off after its files were verified; the caller holds the lock."""
     moving = directory / _MOVING
     shutil.rmtree(directory / _PARTIAL, ignore_errors=True)
     if (directory / _READY).exists():

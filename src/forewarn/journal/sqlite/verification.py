@@ -9,11 +9,12 @@ import msgspec
 
 from forewarn.core.fleet import Fleet
 from forewarn.journal.codec import unpack
+from forewarn.journal.folding import apply_entry, interned
 from forewarn.journal.interning import Interner
 from forewarn.journal.port import DamagedJournal, NotAJournal
 from forewarn.journal.sqlite import database, index, snapshot_files
 from forewarn.journal.sqlite.errors import translate_errors
-from forewarn.journal.sqlite.recovery import apply_entry, check_belongs, interned_chunks
+from forewarn.journal.sqlite.recovery import check_belongs
 
 
 class VerifyReport(msgspec.Struct, frozen=True):
@@ -103,7 +104,7 @@ class _Verification:
                     f"{self._place} begins at revision {self._first}, and there is no good snapshot to begin from: "
                     "restore the directory from a backup"
                 )
-            fleet = Fleet.restore(interned_chunks(snapshots[after], Interner()))
+            fleet = Fleet.restore(interned(snapshot_files.read_chunks(snapshots[after]), Interner()))
             self._snapshots += 1  # its checksums are right, and there is nothing left to hold it against
         for entry in unpack(database.rows(connection, self._first - 1), self._place, self._first - 1):
             self._entries += 1

@@ -5,10 +5,10 @@ from datetime import timedelta
 
 import msgspec
 
+from forewarn.agent.decision.actions import DecisionSettings, HandlerTraits
 from forewarn.agent.decision.approval_turn import Approver
 from forewarn.agent.decision.facts import AgentFact, CallShared
 from forewarn.agent.decision.plan import HandlerTerms, OnFailure
-from forewarn.agent.decision.reaction import DecisionSettings, HandlerTraits
 from forewarn.agent.decision.rules import EventRule
 from forewarn.agent.handler import (
     Direction,
@@ -142,7 +142,9 @@ class _ObservedConnection(AsyncConnection):
     async def exchange(self, request: SendRequest) -> HttpResponse | NoResponse:
         for event in _approved(request):
             self._guest.note_approval(event)
-        pending = self._guest.begin(request.method, request.target, request.body)
+        waits = any(name.lower() == "prefer" for name, _ in request.headers)
+        tag = next((value for name, value in request.headers if name.lower() == "if-none-match"), "")
+        pending = self._guest.begin(request.method, request.target, request.body, waits=waits, tag=tag)
         try:
             reply = await super().exchange(request)
         except BaseException as error:

@@ -109,6 +109,20 @@ async def poll_long(guest: SimulatedGuest, around: Surroundings) -> None:
             await _approve(connection, wanted)
 
 
+async def postpone(guest: SimulatedGuest, around: Surroundings) -> None:
+    """Ask for more time again and again, also for what cannot be postponed; approve in the end."""
+    connection = GuestConnection(guest)
+    patience: dict[str, int] = {}
+    while True:
+        for id_ in _own(guest, await _fetch(connection, around)):
+            left = patience.setdefault(id_, guest.random.randint(0, 6)) if not guest.is_quiet else 0
+            patience[id_] = left - 1
+            wish = {"EventId": id_, "Seconds": guest.random.choice((10, 30, 50)), "Reason": "busy"}
+            body = msgspec.json.encode({"PostponeRequests": [wish]}) if left > 0 else approval_of([id_])
+            await connection.request("POST", TARGET + NEWEST, body)
+        await _pause(guest, 2.0)
+
+
 async def attack(guest: SimulatedGuest, around: Surroundings) -> None:
     """Send what no program should send."""
     while not guest.is_quiet:
@@ -184,7 +198,13 @@ _ATTACKS = (_wrong_request, _many_at_once, _wrong_bytes)
 
 
 async def _fetch(connection: GuestConnection, around: Surroundings, version: str = NEWEST) -> list[ReadEvent]:
-    return _noted(await connection.request("GET", TARGET + version), around)
+    if not connection.roams:
+        return _noted(await connection.request("GET", TARGET + version), around)
+    headers = [*METADATA, *([("If-None-Match", connection.tag)] if connection.tag else [])]
+    exchange = await connection.request("GET", TARGET + version, headers=headers)
+    if exchange.status == 200:
+        connection.tag, connection.shown = exchange.headers.get("etag", ""), _noted(exchange, around)
+    return connection.shown if exchange.status in (200, 304) else []
 
 
 async def _approve(connection: GuestConnection, ids: list[str]) -> VmExchange:
@@ -226,6 +246,7 @@ PROGRAMS: dict[str, Program] = {
     "approver-of-others": approve_for_others,
     "old": ask_in_old_versions,
     "long-poll": poll_long,
+    "postponer": postpone,
     "hostile": attack,
 }
 """By the kind of the guest."""

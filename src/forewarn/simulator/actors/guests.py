@@ -6,7 +6,7 @@ from random import Random
 
 from forewarn.simulator.actors.agent_guest import AgentGuest
 from forewarn.simulator.actors.guest_programs import PROGRAMS, Surroundings
-from forewarn.simulator.actors.simulated_guest import SimulatedGuest
+from forewarn.simulator.actors.simulated_guest import Freshness, SimulatedGuest
 from forewarn.simulator.environment.clock import SimulatedClock
 from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
 from forewarn.simulator.environment.network import Network
@@ -30,7 +30,10 @@ class Guests:
         directory: Path,
         random: Random,
         see: Callable[[Exchange], None],
+        nodes: Freshness | None = None,
     ) -> None:
+        """``nodes`` tells how far they are behind, where there are several; guests then ask one or another."""
+        self._nodes = nodes
         self._loop = loop
         self._random = random
         self._around = Surroundings(plan.hurry)
@@ -57,6 +60,7 @@ class Guests:
         random = Random(self._random.getrandbits(64))  # noqa: S311 - it is to be repeatable
         make = AgentGuest if vm.guest in _AGENTS else SimulatedGuest
         guest = self._all[vm.name] = make(vm, self._loop, self._directory / "guests" / vm.name, random, self._see)
+        guest.nodes = self._nodes
         if isinstance(guest, AgentGuest):
             guest.configure(self._around.hurry)
 

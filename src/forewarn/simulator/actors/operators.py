@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -10,23 +10,33 @@ from typing import Any
 from forewarn.simulator.actions import (
     PlannedAction,
     ReadEverything,
+    RequestBulk,
     RequestDegradation,
     RequestEventChange,
     RequestFleetChange,
     RequestHostOperation,
+    RequestHostSet,
+    RequestLabel,
     RequestMove,
     RequestReclaim,
     RequestRevocation,
+    RequestRollout,
+    RequestRolloutChange,
+    RequestRolloutEdit,
+    RequestRolloutSkip,
     RequestScaleIn,
     RequestSubscription,
     RequestTerms,
     RequestToken,
+    RequestTrial,
+    RequestTwice,
     RequestUnsubscription,
     RequestVmOperation,
+    TryRollout,
 )
 from forewarn.simulator.environment.clock import EPOCH
 from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
-from forewarn.simulator.environment.service import Service
+from forewarn.simulator.environment.service import ControlResponse
 from forewarn.simulator.exchanges import ControlExchange
 from forewarn.simulator.plan import Plan
 
@@ -41,6 +51,8 @@ READS = (
     "/v1/history",
     "/v1/subscriptions",
 )
+_STEERING = {"withdraw": ("pause", '{"withdraw":true}'), "pause": ("pause", "{}")}
+"""The route and the body of what is asked of a rollout."""
 _ATTEMPTS = 3
 _PAUSE = 2.0
 
@@ -64,11 +76,18 @@ class Operators:
     """Everybody who uses the control API."""
 
     def __init__(
-        self, plan: Plan, loop: SimulatedLoop, service: Service, see: Callable[[ControlExchange], None]
+        self,
+        plan: Plan,
+        loop: SimulatedLoop,
+        request: Callable[..., Awaitable[ControlResponse | None]],
+        see: Callable[[ControlExchange], None],
+        as_of: Callable[[], float] | None = None,
     ) -> None:
+        """``as_of``: tells up to which second every node holds everything, where there are several."""
         self._plan = plan
         self._loop = loop
-        self._service = service
+        self._request = request
+        self._as_of = as_of
         self._see = see
         self._process = SimulatedProcess("operators", "10.9.9.9")
         self._tokens: dict[str, tuple[str, str]] = {}
@@ -107,8 +126,9 @@ class Operators:
             if attempt:
                 await asyncio.sleep(_PAUSE)
             sent_at = self._loop.time()
-            token = self._tokens.get(who, ("", "fw_0000000000000000_none"))[1] if groups is not None else ""
-            answer = await self._service.request(method, path, body.encode(), token=token, key=key, user=who)
+            id_, token = self._tokens.get(who, ("", "fw_0000000000000000_none")) if groups is not None else ("", "")
+            as_of = self._as_of() if self._as_of else None
+            answer = await self._request(method, path, body.encode(), token=token, key=key, user=who)
             exchange = ControlExchange(
                 who,
                 method,
@@ -120,6 +140,8 @@ class Operators:
                 answer.status if answer else 0,
                 answer.body if answer else b"",
                 groups,
+                id_,
+                as_of,
             )
             self._see(exchange)
             if answer is not None and answer.status != 503:
@@ -134,6 +156,24 @@ class Operators:
         match action:
             case RequestVmOperation(who=who, operation=operation, vm=vm, key=key):
                 await self.ask(who, "POST", f"/v1/vms/{vm}/operations", _json(operation=operation), key)
+            case RequestBulk(who=who, operation=operation, pattern=pattern, key=key):
+                body = _json(operation=operation, select={"names": [pattern]})
+                await self.ask(who, "POST", "/v1/vms/operations", body, key)
+            case RequestTrial(who=who, operation=operation, pattern=pattern):
+                body = _json(operation=operation, select={"names": [pattern]})
+                await self.ask(who, "POST", "/v1/vms/operations?dry_run=true", body)
+            case RequestLabel(who=who, vm=vm, value=value, key=key):
+                labels = {"tier": None if value == "none" else value}
+                await self.ask(who, "PATCH", f"/v1/vms/{vm}", _json(labels=labels), key)
+            case RequestHostSet(who=who, host=host, change="added", key=key):
+                await self.ask(who, "POST", "/v1/hosts", _json(name=host), key)
+            case RequestHostSet(who=who, host=host, key=key):
+                await self.ask(who, "DELETE", f"/v1/hosts/{host}", "", key)
+            case RequestTwice(who=who, operation=operation, vm=vm, key=key):
+                body = _json(operation=operation)
+                await asyncio.gather(
+                    *(self.ask(who, "POST", f"/v1/vms/{vm}/operations", body, key) for _ in range(2))
+                )
             case RequestMove(who=who, vm=vm, host=host, key=key):
                 await self.ask(who, "POST", f"/v1/vms/{vm}/move", _json(host=host), key)
             case RequestHostOperation(who=who, operation=operation, host=host, key=key):
@@ -164,6 +204,18 @@ class Operators:
                 await self.ask("ann", "POST", "/v1/subscriptions", body, key)
             case RequestUnsubscription(name=name, key=key):
                 await self.ask("ann", "DELETE", f"/v1/subscriptions/{name}", "", key)
+            case RequestRollout(who=who, rollout=name, terms=terms, key=key):
+                await self.ask(who, "POST", "/v1/rollouts", _rollout(name, terms), key)
+            case TryRollout(who=who, rollout=name, terms=terms):
+                await self.ask(who, "POST", "/v1/rollouts/plan", _rollout(name, terms))
+            case RequestRolloutEdit(who=who, rollout=name, terms=terms, key=key):
+                await self.ask(who, "PATCH", f"/v1/rollouts/{name}", terms, key)
+            case RequestRolloutSkip(who=who, rollout=name, host=host, key=key):
+                await self.ask(who, "POST", f"/v1/rollouts/{name}/skip", _json(host=host), key)
+            case RequestRolloutChange(who=who, verb=verb, rollout=name, key=key):
+                path, body = _STEERING.get(verb, (verb, "{}" if verb == "retry" else ""))
+                await self.ask(who, "POST", f"/v1/rollouts/{name}/{path}", body, key)
+                await self.ask(who, "GET", f"/v1/rollouts/{name}", attempts=1)
             case ReadEverything(who=who):
                 await self.read_everything(who)
 
@@ -173,6 +225,10 @@ class Operators:
         told = json.loads(exchange.response) if exchange.status == 201 else {}
         if told.get("token"):
             self._tokens[owner] = told["id"], told["token"]
+
+
+def _rollout(name: str, terms: str) -> str:
+    return f'{{"name":"{name}","terms":{terms}}}'
 
 
 def _json(**fields: Any) -> str:  # noqa: ANN401 - whatever JSON has

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import Protocol
 
 import msgspec
 
@@ -16,8 +17,20 @@ from forewarn.simulator.plan import PlannedVm
 
 TARGET = "/metadata/scheduledevents?api-version="
 METADATA = (("Metadata", "true"),)
+_ROAMING = 0.3
+"""Chance that a guest connects anew before a request, where there are several nodes."""
 _RESPONSE_LIMIT = 10.0
 """Seconds after which a guest no longer waits for a response."""
+
+
+class Freshness(Protocol):
+    """How far nodes are behind what is durable."""
+
+    def as_of(self) -> float:
+        """Return the second up to which every node that may answer holds everything."""
+
+    def lag(self) -> float:
+        """Return the seconds by which a node is behind, or was a moment ago."""
 
 
 class SimulatedGuest:
@@ -38,6 +51,8 @@ class SimulatedGuest:
         self.boots = 0
         self.is_quiet = False
         """Whether it misbehaves no more."""
+        self.nodes: Freshness | None = None
+        """Tells how far nodes are behind, where there are several."""
         self.wrong: list[str] = []
         """What must never happen in a guest."""
 
@@ -45,20 +60,27 @@ class SimulatedGuest:
     def boot_id(self) -> str:
         return f"{self.vm.name}-boot-{self.boots}"
 
-    def begin(self, method: str, target: str, body: bytes = b"") -> "PendingExchange":
+    def begin(
+        self, method: str, target: str, body: bytes = b"", *, waits: bool = False, tag: str = ""
+    ) -> "PendingExchange":
         """Note that a request is being sent."""
-        return PendingExchange(self, method, target, body)
+        return PendingExchange(self, method, target, body, waits=waits, tag=tag)
 
 
 class PendingExchange:
     """A request without a response yet. It is reported once: when the response is there, or none will come."""
 
-    def __init__(self, guest: SimulatedGuest, method: str, target: str, body: bytes) -> None:
+    def __init__(
+        self, guest: SimulatedGuest, method: str, target: str, body: bytes, *, waits: bool, tag: str
+    ) -> None:
         self._guest = guest
         self._method = method
         self._target = target
         self._body = body
+        self._waits = waits
+        self._tag = tag
         self._sent_at = guest.loop.time()
+        self._as_of = guest.nodes.as_of() if guest.nodes else None
         self._process = guest.process
         self._process.on_kill[self] = self._lose
 
@@ -75,6 +97,10 @@ class PendingExchange:
             response,
             headers or {},
             self._guest.vm.guest,
+            self._waits,
+            self._tag,
+            self._as_of,
+            self._guest.nodes.lag() if self._guest.nodes else 0.0,
         )
         if self._process.on_kill.pop(self, None):
             self._guest.see(exchange)
@@ -98,6 +124,10 @@ class GuestConnection:
     def __init__(self, guest: SimulatedGuest) -> None:
         self._guest = guest
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self.tag = ""
+        """The ETag of the newest document, where the guest asks several nodes."""
+        self.shown: list[ReadEvent] = []
+        """The events of that document."""
 
     async def request(
         self,
@@ -115,13 +145,22 @@ class GuestConnection:
         ]
         if method == "POST":
             lines.append(f"Content-Length: {len(body)}")
-        return (await self.send("\r\n".join([*lines, "", ""]).encode() + body, [(method, target, body)], limit))[0]
+        content = "\r\n".join([*lines, "", ""]).encode() + body
+        waits = any(name == "Prefer" for name, _ in headers)
+        tag = next((text for name, text in headers if name == "If-None-Match"), "")
+        return (await self.send(content, [(method, target, body)], limit, waits=waits, tag=tag))[0]
 
     async def send(
-        self, content: bytes, requests: Iterable[tuple[str, str, bytes]], limit: float = _RESPONSE_LIMIT
+        self,
+        content: bytes,
+        requests: Iterable[tuple[str, str, bytes]],
+        limit: float = _RESPONSE_LIMIT,
+        *,
+        waits: bool = False,
+        tag: str = "",
     ) -> list[VmExchange]:
         """Send bytes that make up these requests, and read a response to each."""
-        pending = [self._guest.begin(*request) for request in requests]
+        pending = [self._guest.begin(*request, waits=waits, tag=tag) for request in requests]
         exchanges: list[VmExchange] = []
         try:
             async with asyncio.timeout(limit):
@@ -136,13 +175,20 @@ class GuestConnection:
             self.close()
         return exchanges
 
+    @property
+    def roams(self) -> bool:
+        return self._guest.nodes is not None
+
     def close(self) -> None:
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
 
+    def _goes_elsewhere(self) -> bool:
+        return self.roams and self._guest.random.random() < _ROAMING
+
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._streams is not None and self._streams[0].at_eof():
+        if self._streams is not None and (self._streams[0].at_eof() or self._goes_elsewhere()):
             self.close()
         if self._streams is None:
             self._streams = await asyncio.open_connection(*ENDPOINT)

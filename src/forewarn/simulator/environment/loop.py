@@ -3,7 +3,9 @@
 Real code runs on it unchanged. Time passes only when nothing is left to do now; calls in threads are made on the
 loop, at a moment that the seed chooses; connections go through the simulated network. Each callback belongs to a
 simulated process, and a process can be killed between any two callbacks: nothing of it runs afterwards, not even
-``finally``.
+``finally``. It can also be paused, as SIGSTOP does: nothing of it runs until it goes on, and time passes meanwhile.
+
+A simulated part that is called in a thread may return a future: the call then returns when that is done.
 """
 
 import asyncio
@@ -32,11 +34,15 @@ class SimulatedProcess:
         self.name = name
         self.address = address
         """The address that its connections come from."""
+        self.node = ""
+        """The node that it is; empty where there is one service only, or it is something else."""
         self.is_alive = True
         self.kill_after: int | None = None
         """Callbacks that may still run before it is killed; None while nothing is planned."""
         self.on_kill: dict[object, Callable[[], None]] = {}
         """What the rest of the world does when it is killed, such as to break its connections."""
+        self.held: list[asyncio.Handle] | None = None
+        """What was to run since it was paused; None while it is not."""
         self.tasks: WeakSet[asyncio.Task[Any]] = WeakSet()
         self.remains: list[asyncio.Task[Any]] = []
         """Its unfinished tasks, kept so that their ``finally`` does not run before the simulation is over."""
@@ -62,6 +68,10 @@ class Livelock(KeyboardInterrupt):
 
 _MOST_AT_ONCE = 50_000
 """Callbacks within a second beyond which a simulation is given up."""
+_MANY_CANCELLED = 100
+"""Cancelled timers from which on these are removed, where they are more than half of all."""
+_SAME_TIME = 1e-9
+"""Seconds within which timers go off together."""
 
 
 class _OrderedTimer(asyncio.TimerHandle):
@@ -70,13 +80,17 @@ class _OrderedTimer(asyncio.TimerHandle):
     __slots__ = ("number",)
     number: int
 
-    def __lt__(self, other: object) -> bool:
-        assert isinstance(other, _OrderedTimer)  # noqa: S101 - a simulated loop has no others
-        return (self._when, self.number) < (other._when, other.number)  # type: ignore[attr-defined]
-
 
 class Connector(Protocol):
-    """Opens simulated connections."""
+    """Opens and accepts simulated connections."""
+
+    def listen(
+        self, address: tuple[str, int], process: SimulatedProcess, make: Callable[[], asyncio.Protocol]
+    ) -> None:
+        """Let a process accept connections, until ``ignore`` or its end."""
+
+    def ignore(self, address: tuple[str, int], process: SimulatedProcess) -> None:
+        """Accept no more connections for that process."""
 
     async def connect(
         self, protocol: asyncio.BaseProtocol, source: str, target: tuple[str, int]
@@ -84,18 +98,25 @@ class Connector(Protocol):
         """Connect a protocol to a listener; raise OSError where nobody listens."""
 
 
-class _Clockwork:
-    """Stands where an event loop has its selector: instead of waiting, it lets time pass."""
+class SimulatedSocket:
+    """Stands for a socket that listens on a simulated computer."""
 
-    def __init__(self, loop: "SimulatedLoop") -> None:
-        self._loop = loop
+    family = 0
 
-    def select(self, timeout: float | None) -> list[Any]:
-        if timeout is None:
-            raise Stalled
-        if timeout > 0:
-            self._loop.pass_time()
-        return []
+    def __init__(self, host: str, port: int) -> None:
+        self.address = host, port
+
+
+class _Accepting:
+    """Stands for a server: a process accepts connections, until it is closed."""
+
+    def __init__(self, network: Connector, address: tuple[str, int], process: SimulatedProcess) -> None:
+        self._network = network
+        self._address = address
+        self._process = process
+
+    def close(self) -> None:
+        self._network.ignore(self._address, self._process)
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
@@ -103,8 +124,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def __init__(self, random: Random) -> None:
         super().__init__()
-        self._selector = _Clockwork(self)
-        self._clock_resolution = 1e-9
         self._seconds = 0.0
         self._random = random
         self._free_at: dict[int, float] = {}
@@ -127,10 +146,37 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self._seconds
 
-    def pass_time(self) -> None:
-        """Go to the next scheduled call."""
+    def _run_once(self) -> None:
+        """Run what is ready; where nothing is, let time pass until the next timer goes off.
+
+        It does what asyncio's own does, with timers in tuples, which are compared faster.
+        """
+        ready, timers = self._ready, self._scheduled  # type: ignore[attr-defined]
+        cancelled = self._timer_cancelled_count  # type: ignore[has-type]
+        if cancelled > _MANY_CANCELLED and 2 * cancelled > len(timers):
+            timers[:] = [timer for timer in timers if not timer[2]._cancelled]  # noqa: SLF001 - as asyncio does
+            heapq.heapify(timers)
+            self._timer_cancelled_count = 0
+        while timers and timers[0][2]._cancelled:  # noqa: SLF001 - as above
+            heapq.heappop(timers)[2]._scheduled = False  # noqa: SLF001 - as above
+            self._timer_cancelled_count -= 1
+        if not ready and not self._stopping:  # type: ignore[attr-defined]
+            if not timers:
+                raise Stalled
+            self._pass_time(timers[0][0])
+        until = self._seconds + _SAME_TIME
+        while timers and timers[0][0] < until:
+            handle = heapq.heappop(timers)[2]
+            handle._scheduled = False  # noqa: SLF001 - as above
+            ready.append(handle)
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:  # noqa: SLF001 - as above
+                self._run_counted(handle)
+
+    def _pass_time(self, when: float) -> None:
         before = self._seconds
-        self._seconds = max(before, self._scheduled[0]._when)  # type: ignore[attr-defined]  # noqa: SLF001
+        self._seconds = max(before, when)
         if int(self._seconds) != int(before):
             self._counted_from = self.callbacks
 
@@ -138,10 +184,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         context = contextvars.copy_context() if context is None else context
-        if not _may_run(context):
+        process = context.get(_PROCESS)
+        if process is not None and not process.is_alive:
             return _dropped(self)
-        handle = asyncio.Handle(self._counted, (context, callback, args), self, context)
-        self._ready.append(handle)  # type: ignore[attr-defined]
+        handle = asyncio.Handle(callback, args, self, context)
+        is_running = process is None or process.held is None
+        (self._ready if is_running else process.held).append(handle)  # type: ignore[attr-defined, union-attr]
         return handle
 
     call_soon_threadsafe = call_soon
@@ -150,13 +198,19 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         context = contextvars.copy_context() if context is None else context
-        handle = _OrderedTimer(when, self._counted, (context, callback, args), self, context)
+        handle = _OrderedTimer(when, callback, args, self, context)
         self._timers += 1
         handle.number = self._timers
-        if _may_run(context):
-            heapq.heappush(self._scheduled, handle)  # type: ignore[attr-defined]
-            handle._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001 - as the loops of asyncio do
+        process = context.get(_PROCESS)
+        if process is None or (process.is_alive and process.held is None):
+            self._schedule(handle)
+        elif process.held is not None:
+            process.held.append(handle)
         return handle
+
+    def _schedule(self, handle: _OrderedTimer) -> None:
+        heapq.heappush(self._scheduled, (handle.when(), handle.number, handle))  # type: ignore[attr-defined]
+        handle._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001 - as the loops of asyncio do
 
     def call_later(
         self, delay: float, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
@@ -183,6 +237,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 value, error = func(*args), None
             except BaseException as raised:  # noqa: BLE001 - it is raised again where the result is awaited
                 value, error = None, raised
+            if isinstance(value, asyncio.Future):
+                value.add_done_callback(settle_later)
+                return
             ends = begins + takes + self._extra
             if is_single and self._extra:
                 self._free_at[id(executor)] = ends
@@ -195,6 +252,12 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 answered.set_result(value)  # type: ignore[arg-type]
             else:
                 answered.set_exception(error)
+
+        def settle_later(waited: "asyncio.Future[_Value]") -> None:
+            error = waited.exception()
+            if is_single:
+                self._free_at[id(executor)] = self._seconds
+            settle(None if error else waited.result(), error)
 
         self.call_at(made, call)
         return answered
@@ -212,6 +275,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         protocol = protocol_factory()
         return await network.connect(protocol, process.address, (host, port)), protocol
 
+    async def create_server(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.Protocol], *, sock: SimulatedSocket, **_: object
+    ) -> _Accepting:
+        process, network = _PROCESS.get(), self.network
+        if process is None or network is None:
+            raise OSError("there is no network")
+        network.listen(sock.address, process, protocol_factory)
+        return _Accepting(network, sock.address, process)
+
     def spawn(self, process: SimulatedProcess, coroutine: Coroutine[Any, Any, _Value]) -> "asyncio.Task[_Value]":
         """Start a coroutine as a part of a process."""
         return self.create_task(coroutine, context=process.context)
@@ -223,11 +295,36 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         process.is_alive = False
         process.remains = [task for task in process.tasks if not task.done()]
         self._killed.append(process)
+        process.held = None
         for react in tuple(process.on_kill.values()):
             react()
-        for handle in [*self._ready, *self._scheduled]:  # type: ignore[attr-defined]
-            if handle._context.get(_PROCESS) is process:  # noqa: SLF001 - there is no other way to ask
+        for handle in [*self._ready, *(timer[2] for timer in self._scheduled)]:  # type: ignore[attr-defined]
+            if _process_of(handle) is process:
                 handle.cancel()
+
+    def pause(self, process: SimulatedProcess) -> None:
+        """Let nothing of a process run, as SIGSTOP does; what reaches it waits."""
+        if process.held is not None or not process.is_alive:
+            return
+        ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
+        timers = (timer[2] for timer in sorted(scheduled))
+        process.held = [each for each in (*ready, *timers) if _process_of(each) is process]
+        for number, each in enumerate(ready):
+            if _process_of(each) is process:
+                ready[number] = _dropped(self)  # the loop has counted them
+        scheduled[:] = [timer for timer in scheduled if _process_of(timer[2]) is not process]
+        heapq.heapify(scheduled)
+
+    def resume(self, process: SimulatedProcess) -> None:
+        """Let a paused process go on; timers that have passed go off at once."""
+        held, process.held = process.held or [], None
+        for handle in held:
+            if handle.cancelled() or not process.is_alive:
+                continue
+            if isinstance(handle, _OrderedTimer):
+                self._schedule(handle)
+            else:
+                self._ready.append(handle)  # type: ignore[attr-defined]
 
     def dispose(self) -> None:
         """End the simulation: what is left of all processes is thrown away, and what it says on its way is ignored.
@@ -256,28 +353,26 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             logging.disable(logged)
             sys.unraisablehook = hook
 
-    def _counted(
-        self, context: contextvars.Context, callback: Callable[..., object], args: tuple[object, ...]
-    ) -> None:
+    def _run_counted(self, handle: asyncio.Handle) -> None:
+        """Run a callback, unless its process is dead or is killed just before it."""
         self.callbacks += 1
         if self.callbacks - self._counted_from > _MOST_AT_ONCE:
-            raise Livelock(f"no time passes at second {self._seconds:.3f}: {callback!r} {args!r}"[:600])
-        process = context.get(_PROCESS)
+            raise Livelock(f"no time passes at second {self._seconds:.3f}: {handle!r}"[:600])
+        process = _process_of(handle)
         if process is not None:
             if process.kill_after is not None:
                 process.kill_after -= 1
                 if process.kill_after < 0:
-                    self.kill(process)
+                    process.context.run(self.kill, process)
             if not process.is_alive:
                 return
-        callback(*args)
+        handle._run()  # noqa: SLF001 - as asyncio does
 
     def _note_failure(self, _: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
+        if "future" in told and self._killed:
+            return  # its process was killed before it looked at the future
         error = told.get("exception")
         self.failures.append(f"{told.get('message')}: {type(error).__name__}: {error}")
-
-    def _process_events(self, _: list[Any]) -> None:
-        pass
 
     def _write_to_self(self) -> None:
         pass
@@ -291,9 +386,8 @@ def _end_now(task: "asyncio.Task[Any]") -> None:
             return
 
 
-def _may_run(context: contextvars.Context) -> bool:
-    process = context.get(_PROCESS)
-    return process is None or process.is_alive
+def _process_of(handle: asyncio.Handle) -> SimulatedProcess | None:
+    return handle._context.get(_PROCESS)  # type: ignore[attr-defined, no-any-return]  # noqa: SLF001 - no other way
 
 
 def _dropped(loop: asyncio.AbstractEventLoop) -> asyncio.Handle:

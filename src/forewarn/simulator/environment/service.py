@@ -21,16 +21,24 @@ from forewarn.journal.port import Journal
 from forewarn.metadata.connections import ConnectionRegistry
 from forewarn.metadata.listener import Acceptor
 from forewarn.metadata.service import MetadataService
-from forewarn.node.driver import can_switch, moves_to_host
+from forewarn.node.driver import can_run_commands, can_switch, moves_to_host
 from forewarn.node.feed import Commit
 from forewarn.node.large_change import LargeChangeSizes
 from forewarn.simulator.environment.clock import SimulatedClock
+from forewarn.simulator.environment.gates import SimulatedGates
 from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
 from forewarn.simulator.environment.machines import DriverBehaviour, Machines, MachinesDriver
 from forewarn.simulator.environment.network import Network
+from forewarn.simulator.environment.operator_programs import (
+    OperatorProgram,
+    SimulatedCommandDriver,
+    SimulatedWebhookDriver,
+)
 from forewarn.simulator.environment.receivers import Receivers
-from forewarn.wiring import Assembly, hosts_of, limits_of
+from forewarn.simulator.environment.workers import WorkerSite
+from forewarn.wiring import Assembly, MetadataServer, hosts_of, limits_of
 
+SimulatedDriver = MachinesDriver | SimulatedCommandDriver | SimulatedWebhookDriver
 ENDPOINT = ("169.254.169.254", 80)
 
 
@@ -45,13 +53,17 @@ class SimulatedServer:
         self._registry = ConnectionRegistry(service, limits_of(settings), hosts_of(settings))
         self._network = network
         self._process = process
+        self._endpoints = (ENDPOINT, (process.address, ENDPOINT[1])) if process.node else (ENDPOINT,)
+        """A node is also reached by an address of its own."""
 
     async def start(self) -> None:
         self._registry.start()
-        self._network.listen(ENDPOINT, self._process, lambda: Acceptor(self._registry))
+        for endpoint in self._endpoints:
+            self._network.listen(endpoint, self._process, lambda: Acceptor(self._registry))
 
     async def stop(self) -> None:
-        self._network.ignore(ENDPOINT, self._process)
+        for endpoint in self._endpoints:
+            self._network.ignore(endpoint, self._process)
         await self._registry.stop(5.0)
 
 
@@ -79,6 +91,8 @@ class Service:
         receivers: Receivers,
         random: Random,
     ) -> None:
+        self.name = ""
+        """The name of the node; empty where it is the only one."""
         self._receivers = receivers
         self._loop = loop
         self._network = network
@@ -88,6 +102,13 @@ class Service:
         self._make_journal = make_journal
         self.settings = settings
         self._random = random
+        self.driver_directory = settings.data / "driver"
+        """Where the driver keeps its records."""
+        self.gates = SimulatedGates()
+        """What the gates of rollouts ask; shared by all nodes."""
+        self.workers = 0
+        """How many workers answer guests; 0 where the service does."""
+        self.site = WorkerSite(loop, network, ENDPOINT, random, make_journal)
         self.process: SimulatedProcess | None = None
         self.assembly: Assembly | None = None
         self.start_failure = ""
@@ -99,6 +120,9 @@ class Service:
         """Whether its driver moves running guests."""
         self.on_change: Callable[[], None] = lambda: None
         """Told when the service serves, and when its process has ended."""
+        self.driver = "machines"
+        """Which driver it has: ``machines``, ``immediate``, ``command`` or ``webhook``."""
+        self.program = OperatorProgram(machines, behaviour, loop, random)
         self._starts = 0
         self.app: Any = None
         """The application of the control API; made once, and given the context of each start."""
@@ -117,9 +141,12 @@ class Service:
             return
         self._starts += 1
         self.start_failure = ""
-        self.process = process = SimulatedProcess(f"service-{self._starts}")
+        self.process = process = self._make_process()
         process.on_kill[self] = self._on_end
         self._loop.spawn(process, self._run(process))
+
+    def _make_process(self) -> SimulatedProcess:
+        return SimulatedProcess(f"service-{self._starts}")
 
     def kill(self) -> None:
         """End the process at once."""
@@ -233,37 +260,71 @@ class Service:
 
     async def _run(self, process: SimulatedProcess) -> None:
         settings = self.settings
-        driver = MachinesDriver(
-            self._machines,
-            self._behaviour,
-            self._clock,
-            self._loop,
-            process,
-            settings.data / "driver",
-            self._random,
-            moves_live=self.moves_live,
-        )
-        assembly = self.assembly = Assembly(
-            settings,
-            self._clock,
-            self._make_journal(),
-            driver,
-            server=lambda metadata: SimulatedServer(metadata, settings, self._network, process),
-        )
+        driver = self._make_driver(process, self.driver_directory)
+        assembly = self.assembly = self._assemble(self._make_journal(), driver)
         dispatcher = Dispatcher(assembly.node, assembly.journal, settings.mail, channels=self._receivers)
         assembly.leader.add(dispatcher)
+        assembly.leader.rollout_checker = self.gates
         if self.large_changes:
             assembly.node.writer.large_change_sizes = LargeChangeSizes(2, 2)
         try:
-            await assembly.start()
+            await self._open(assembly)
         except ForewarnError as error:
             self.start_failure = str(error)
             self._loop.kill(process)
             return
         await self._serve(process, assembly, driver, dispatcher)
 
+    def _assemble(self, journal: Journal, driver: SimulatedDriver) -> Assembly:
+        return Assembly(self.settings, self._clock, journal, driver, server=self._server_maker())
+
+    async def _open(self, assembly: Assembly) -> None:
+        await assembly.start()
+
+    def _join(self, context: ApiContext) -> None:
+        """Tell the control API of other nodes."""
+
+    def _answer_peers(self) -> None:
+        """Answer what other nodes pass on."""
+
+    async def _close(self, assembly: Assembly) -> None:
+        await assembly.stop()
+
+    def _server_maker(self) -> Callable[[MetadataService], MetadataServer]:
+        process = self.process
+        assert process is not None  # noqa: S101 - it is being started
+
+        def make(metadata: MetadataService) -> MetadataServer:
+            if self.workers and self.assembly is not None:
+                sizes = LargeChangeSizes(2, 2) if self.large_changes else LargeChangeSizes()
+                return self.site.make_pool(self.assembly, process, self.workers, sizes)
+            return SimulatedServer(metadata, self.settings, self._network, process)
+
+        return make
+
+    def _make_driver(self, process: SimulatedProcess, directory: Path) -> SimulatedDriver:
+        live = self.moves_live
+        match self.driver:
+            case "command":
+                return SimulatedCommandDriver(self.program, process, self._clock, directory, live=live)
+            case "webhook":
+                return SimulatedWebhookDriver(self.program, process, self._loop, self._clock, directory, live=live)
+            case _:
+                return MachinesDriver(
+                    self._machines,
+                    self._behaviour,
+                    self._clock,
+                    self._loop,
+                    process,
+                    directory,
+                    self._random,
+                    moves_live=live,
+                    is_immediate=self.driver == "immediate",
+                    fences_terms=self.driver != "unfenced",
+                )
+
     async def _serve(
-        self, process: SimulatedProcess, assembly: Assembly, driver: MachinesDriver, dispatcher: Dispatcher
+        self, process: SimulatedProcess, assembly: Assembly, driver: SimulatedDriver, dispatcher: Dispatcher
     ) -> None:
         stopping = self._stopping = asyncio.Event()
         context = ApiContext(
@@ -273,18 +334,22 @@ class Service:
             moves_live=driver.moves_live,
             moves_to_host=moves_to_host(driver),
             switches=can_switch(driver),
+            runs_commands=can_run_commands(driver),
+            checker=self.gates,
             deliveries=dispatcher,
         )
+        self._join(context)
         context.follow()
         assembly.node.replica.subscribe(_CommitReporter(self._loop, self.on_commit))
         if self.app is None:
             self.app = make_app(context)
         else:
             self.app.state.context = context
+        self._answer_peers()
         self.is_serving = True
         self.on_change()
         await stopping.wait()
-        await assembly.stop()
+        await self._close(assembly)
         self._loop.kill(process)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from forewarn.core.facts import Entry
+from forewarn.core.facts import AnyFact, Entry
 from forewarn.journal.port import AppendUnknown, NotWritten
 from forewarn.journal.sqlite import database
 from forewarn.journal.sqlite.journal import SqliteJournal
@@ -18,6 +18,9 @@ from forewarn.simulator.environment.journal import AppendFault, SimulatedDisk
 
 _SNAPSHOT_ENTRIES = 60
 """Few, so that a simulation takes snapshots."""
+
+_PART_SIZE = 100
+"""Little, so that the large changes of a simulation are stored in parts."""
 
 
 class SqliteDisk(SimulatedDisk):
@@ -83,9 +86,15 @@ class CopiedSqliteJournal(SqliteJournal):
     """A SQLite journal with the faults of a simulated disk."""
 
     def __init__(self, disk: SqliteDisk, directory: Path) -> None:
-        super().__init__(directory, snapshot_entries=_SNAPSHOT_ENTRIES)
+        super().__init__(directory, snapshot_entries=_SNAPSHOT_ENTRIES, part_size=_PART_SIZE)
         self._disk = disk
         self.is_closed = False
+
+    def prepare(self, facts: tuple[AnyFact, ...]) -> None:
+        if self._disk.is_full:
+            self._disk.on_fault("disk full")
+            raise NotWritten("the simulated disk is full: free space on it")
+        super().prepare(facts)
 
     def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
         disk = self._disk

@@ -1,13 +1,16 @@
 """The promises of Forewarn, stated from outside and checked after every exchange.
 
 This model knows the plan and the bytes that VMs and operators exchange with the service, and nothing of how the
-service keeps its promises. The parts: what VMs are shown (``document_promises``), the control API
-(``control_promises``), single events (``event_promises``), terms of groups (``term_promises``); here the service
-itself and the agents.
+service keeps its promises. The parts: what VMs are shown (``documents``), the control API
+(``control``), single events (``events``), who waits for whom (``turns``), terms of groups (``terms``), what operators
+set for hosts and VMs (``hosts_and_vms``), rollouts (``rollouts``), notifications (``notifications``); here the
+service itself and the agents.
 
 A promise that requests under way may explain is judged by ``settle``. Before that the simulation asks what
 ``questions`` lists: the record of every event that was shown, and every request that was acknowledged with a key.
 """
+
+from msgspec.structs import replace
 
 from forewarn.simulator.actions import BefallMachine, DamageMemory
 from forewarn.simulator.exchanges import (
@@ -16,7 +19,9 @@ from forewarn.simulator.exchanges import (
     ControlExchange,
     DiskFault,
     Exchange,
+    HostCommandRun,
     MachineOperation,
+    MachineState,
     ProcessState,
     ReceivedNotification,
     VmExchange,
@@ -25,12 +30,23 @@ from forewarn.simulator.plan import Plan
 from forewarn.simulator.promises.control import ControlPromises
 from forewarn.simulator.promises.documents import DocumentPromises
 from forewarn.simulator.promises.events import EventPromises
+from forewarn.simulator.promises.hosts_and_vms import HostAndVmPromises
 from forewarn.simulator.promises.memory import CheckerMemory, GivenApproval
 from forewarn.simulator.promises.notifications import NotificationPromises
+from forewarn.simulator.promises.rollouts import RolloutPromises
 from forewarn.simulator.promises.terms import TermPromises
+from forewarn.simulator.promises.turns import TurnPromises
 
 UNDO_SECONDS = 120.0
 """An agent undoes its preparations within so many seconds of the end of the event."""
+
+
+def _as_of_its_node(exchange: VmExchange | ControlExchange) -> VmExchange | ControlExchange:
+    """Let what is read count as asked for when the node that answered held everything: it may be behind others."""
+    is_read = exchange.method in ("GET", "HEAD") or exchange.status == 401
+    if not is_read or exchange.as_of is None:
+        return exchange
+    return replace(exchange, sent_at=min(exchange.sent_at, exchange.as_of))
 
 
 class Promises:
@@ -40,9 +56,12 @@ class Promises:
         self._memory = CheckerMemory(plan)
         terms = TermPromises(self._memory)
         self._events = EventPromises(self._memory, terms)
+        self._hosts_and_vms = HostAndVmPromises(self._memory, terms)
+        self._turns = TurnPromises(self._memory, terms)
         self._documents = DocumentPromises(self._memory, self._events)
         self._control = ControlPromises(self._memory, self._events, self._documents, terms)
         self._notifications = NotificationPromises(self._memory)
+        self._rollouts = RolloutPromises(self._memory)
         self._steps: dict[tuple[str, str], list[AgentStep]] = {}
         self.checked = 0
         """Number of exchanges that were checked."""
@@ -56,12 +75,27 @@ class Promises:
         self.checked += 1
         match exchange:
             case VmExchange():
+                self._documents.ends_in_time(exchange)
+                exchange = _as_of_its_node(exchange)
+            case ControlExchange():
+                self._control.ends_in_time(exchange)
+                exchange = _as_of_its_node(exchange)
+        match exchange:
+            case VmExchange():
                 self._documents.see(exchange)
+                self._hosts_and_vms.see_vm(exchange)
             case ControlExchange():
                 self._control.see(exchange)
                 self._notifications.see_control(exchange)
+                self._hosts_and_vms.see_control(exchange)
+                self._rollouts.see_control(exchange)
             case MachineOperation():
                 self._events.see_operation(exchange)
+                self._hosts_and_vms.see_operation(exchange)
+            case HostCommandRun():
+                self._rollouts.see_host_command(exchange)
+            case MachineState():
+                self._hosts_and_vms.see_state(exchange)
             case ProcessState():
                 self._starts_always(exchange)
             case ReceivedNotification():
@@ -85,16 +119,19 @@ class Promises:
     def seconds_to_settle(self) -> float:
         """Return how long the simulation must go on without faults before ``settle`` may expect all to be done."""
         groups = {event.group for event in self._memory.events.values()} | {""}
-        return max(self._events.patience(group) for group in groups) + 10.0
+        return max(self._events.patience(group) for group in groups) + self._rollouts.seconds_to_settle() + 10.0
 
     def settle(self, now: float) -> None:
         """Judge what could not be judged before: faults have stopped, and everything due had its time."""
+        self._rollouts.settle(now)
         self._control.settle(now)
         self._documents.settle(now)
         for event in list(self._memory.events.values()):
             if event.fields or event.operated:
                 self._events.settle(event, now)
-        self._events.takes_turns_by_record(now)
+        self._turns.settle(now)
+        self._hosts_and_vms.settle(now)
+        self._memory.judge_suspicions()
         self._undoes_after_the_event(now)
         self._notifications.settle(now)
 

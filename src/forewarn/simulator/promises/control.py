@@ -3,6 +3,7 @@
 import re
 from datetime import datetime
 from functools import lru_cache
+from math import inf
 
 import msgspec
 
@@ -14,10 +15,13 @@ from forewarn.simulator.promises.terms import TermPromises
 
 LONGEST_REQUEST = 60.0
 """Seconds in which a request to the control API ends."""
+PASSING_ON = 15.0
+"""Seconds more, where a node asks another one that does not answer."""
 _ID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 _EVENT = re.compile(rf"/v1/events/({_ID})(?:/(\w+))?")
 _GROUP = re.compile(r"/v1/groups/([^/?]+)")
 _VM_OPERATION = re.compile(r"/v1/vms/([^/?]+)/operations")
+_TOKEN = re.compile(r"/v1/tokens/([0-9a-f]+)")
 _IDS = re.compile(_ID)
 _ANY_ANSWER = (0, 401, 403, 429, 503)
 """The responses that tell nothing of what was done."""
@@ -42,6 +46,9 @@ class _Result(msgspec.Struct):
     announcements: tuple[_Announcement, ...] = ()
     canceled: tuple[str, ...] = ()
     changed: dict[str, int] = {}
+    selected: tuple[str, ...] = ()
+    refused: dict[str, str] | int = {}
+    """Of a bulk operation; a subscription has a number under this name."""
 
 
 class _Vm(msgspec.Struct):
@@ -98,29 +105,61 @@ class ControlPromises:
         self._events = events
         self._documents = documents
         self._terms = terms
-        self._by_key: dict[tuple[str, int, str], _Acknowledged] = {}
-        self._first_sent: dict[tuple[str, int, str], float] = {}
+        self._by_key: dict[tuple[str, str, str], _Acknowledged] = {}
+        self._first_sent: dict[tuple[str, str, str], float] = {}
         self._operations: dict[str, tuple[str, str]] = {}
-        self._tokens: dict[str, int] = {}
-        """How often each principal was given another token, which is another principal."""
         self._unexplained: list[tuple[float, float, str]] = []
-        self._announced_by: dict[str, tuple[str, int, str]] = {}
+        self._announced_by: dict[str, tuple[str, str, str]] = {}
+        self._requests: dict[tuple[str, str], set[tuple[str, str, bytes]]] = {}
+        """All that each caller asked for with a key."""
+        self._conflicts: list[ControlExchange] = []
+        self._tried: dict[str, float] = {}
+        """The events that dry runs would have announced."""
+        self._revoked: dict[str, float] = {}
+        """When the revocation of each token had been acknowledged."""
 
     @property
     def acknowledged(self) -> list[ControlExchange]:
         """The requests with a key that were acknowledged; a repetition is answered in the same way."""
         return [each.exchange for each in self._by_key.values()]
 
+    # A dry run changes nothing: its events are never shown.
+
+    def _see_trial(self, exchange: ControlExchange) -> None:
+        if not 200 <= exchange.status < 300:
+            return
+        for each in _read_result(exchange.response).announcements:
+            self._tried[each.event.id.lower()] = exchange.ended_at
+
     def see(self, exchange: ControlExchange) -> None:
-        self._ends_in_time(exchange)
+        self._knows_its_caller(exchange)
         if exchange.status >= 400:
             self._is_refused_properly(exchange)
         if exchange.groups is not None:
             self._tells_an_owner_nothing_of_others(exchange, exchange.groups)
-        if exchange.method == "GET":
+        if exchange.is_trial:
+            self._see_trial(exchange)
+        elif exchange.method == "GET":
             self._see_read(exchange)
         else:
             self._see_write(exchange)
+
+    # A token that was revoked is refused; a key is refused only to who used it for something else.
+
+    def _knows_its_caller(self, exchange: ControlExchange) -> None:
+        is_done = 200 <= exchange.status < 300
+        if is_done and exchange.token and self._revoked.get(exchange.token, inf) < exchange.sent_at:
+            where = f"{exchange.method} {exchange.path}"
+            self._report(exchange.ended_at, f"{where} of {exchange.who} was let through with a revoked token")
+        if is_done and exchange.method == "DELETE" and (named := _TOKEN.fullmatch(exchange.path)):
+            self._revoked.setdefault(named[1], exchange.ended_at)
+        if exchange.key:
+            self._requests.setdefault((exchange.who, exchange.key), set()).add(_request(exchange))
+            is_single = _VM_OPERATION.fullmatch(exchange.path)
+            if is_single and b"too many user-initiated events are Scheduled" in exchange.response:
+                self._memory.limited.append((exchange.sent_at, exchange.ended_at))
+            if exchange.status == 409 and b"Idempotency-Key was used for another request" in exchange.response:
+                self._conflicts.append(exchange)
 
     # No tenant learns of another: no VM, group or event of others is named to an owner.
 
@@ -179,8 +218,7 @@ class ControlPromises:
         shown: set[str] = set()
         for event in page.items:
             shown.add(event.id.lower())
-            if event.status in ("Scheduled", "Started"):
-                self._events.see(_shown_event(event, exchange))
+            self._events.see(_shown_event(event, exchange))
         if page.next or not words <= {"limit", "finished"}:
             return
         for group, events in self._memory.unfinished.items():
@@ -205,7 +243,7 @@ class ControlPromises:
     def _see_write(self, exchange: ControlExchange) -> None:
         is_done = 200 <= exchange.status < 300
         may_be_done = is_done or exchange.status == 0 or exchange.status >= 500
-        principal = (exchange.who, self._tokens.get(exchange.who, 0), exchange.key)
+        principal = (exchange.who, exchange.token, exchange.key)
         if exchange.key:
             sent = self._first_sent.get(principal, exchange.sent_at)
             self._first_sent[principal] = min(sent, exchange.sent_at)
@@ -216,7 +254,7 @@ class ControlPromises:
                 self._is_not_forgotten(exchange, principal)
             return
         result = _Result()
-        if exchange.response:
+        if exchange.response and not exchange.path.startswith("/v1/rollouts"):
             try:
                 result = _read_result(exchange.response)
             except _UNREADABLE as error:
@@ -224,7 +262,7 @@ class ControlPromises:
                 return
         self._see_result(exchange, result, principal)
 
-    def _see_result(self, exchange: ControlExchange, result: _Result, principal: tuple[str, int, str]) -> None:
+    def _see_result(self, exchange: ControlExchange, result: _Result, principal: tuple[str, str, str]) -> None:
         for each in result.announcements:
             is_own = exchange.groups is None or each.group in exchange.groups
             event = self._events.see(_shown_event(each.event, exchange, each.group if is_own else "", is_past=True))
@@ -232,7 +270,7 @@ class ControlPromises:
             if not (
                 _EVENT.match(exchange.path) or b"degrade" in exchange.body
             ):  # these name events that exist already
-                self._announced_by.setdefault(event.id, principal if exchange.key else (exchange.who, -1, ""))
+                self._announced_by.setdefault(event.id, principal if exchange.key else (exchange.who, "", ""))
                 event.asked_at = self._first_sent[principal] if exchange.key else exchange.sent_at
         for id_ in result.canceled:
             self._events.see(
@@ -248,7 +286,7 @@ class ControlPromises:
             self._is_answered_alike(exchange, principal, _essence(exchange, result))
 
     def _is_answered_alike(
-        self, exchange: ControlExchange, principal: tuple[str, int, str], result: tuple[object, ...]
+        self, exchange: ControlExchange, principal: tuple[str, str, str], result: tuple[object, ...]
     ) -> None:
         known = self._by_key.setdefault(principal, _Acknowledged(exchange, result))
         first = known.exchange
@@ -258,7 +296,7 @@ class ControlPromises:
         elif known.result != result:
             self._report(exchange.ended_at, f"{where} had the result {known.result}, and when repeated {result}")
 
-    def _is_not_forgotten(self, exchange: ControlExchange, principal: tuple[str, int, str]) -> None:
+    def _is_not_forgotten(self, exchange: ControlExchange, principal: tuple[str, str, str]) -> None:
         known = self._by_key.get(principal)
         if known is None or exchange.status in _ANY_ANSWER or exchange.sent_at < known.exchange.ended_at:
             return
@@ -272,7 +310,7 @@ class ControlPromises:
         members, path = self._memory.members, exchange.path.partition("?")[0].rstrip("/")
         if named := _EVENT.fullmatch(path):
             event = self._memory.event(named[1], exchange.ended_at)
-            approval = GivenApproval(exchange.who, exchange.sent_at, is_done, of_vm=False)
+            approval = GivenApproval(exchange.who, exchange.sent_at, is_done, of_vm=False, ended_at=exchange.ended_at)
             if named[2] == "approve":
                 event.approvals.append(approval)
             elif named[2] == "postpone":
@@ -282,6 +320,12 @@ class ControlPromises:
                 members.maybe_down.add(named[1])
             if b"evict" in exchange.body or b"delete" in exchange.body:
                 members.maybe_gone.add(named[1])
+        elif path == "/v1/vms/operations":
+            vms = self._memory.members.matching(exchange.body)
+            if b"evict" in exchange.body or b"deallocate" in exchange.body:
+                members.maybe_down |= vms
+            if b"evict" in exchange.body or b"delete" in exchange.body:
+                members.maybe_gone |= vms
         elif path == "/v1/spot/reclaim":
             evicted = {vm.name for vm in self._memory.plan.vms if vm.spot}
             members.maybe_down |= evicted
@@ -291,9 +335,6 @@ class ControlPromises:
             if exchange.method == "PATCH":
                 at = exchange.sent_at, exchange.ended_at
                 self._terms.change(named[1], exchange.body, *at, is_acknowledged=is_done)
-        elif path.startswith("/v1/tokens"):
-            for who in (exchange.who, *self._memory.plan.owners):
-                self._tokens[who] = self._tokens.get(who, 0) + (who.encode() in exchange.body)
 
     # Every refusal is problem details; the service fails only while its disk does or it stops, and never by mistake.
 
@@ -317,19 +358,27 @@ class ControlPromises:
 
     # Every wait has an end.
 
-    def _ends_in_time(self, exchange: ControlExchange) -> None:
+    def ends_in_time(self, exchange: ControlExchange) -> None:
         where = f"{exchange.method} {exchange.path} of {exchange.who}"
         lasted = exchange.ended_at - exchange.sent_at - self._memory.network_delay
-        if lasted > LONGEST_REQUEST and self._memory.service.is_unchanged(exchange.sent_at, exchange.ended_at):
+        longest = LONGEST_REQUEST + (PASSING_ON if self._memory.plan.nodes else 0.0)
+        if lasted > longest and self._memory.service.is_unchanged(exchange.sent_at, exchange.ended_at):
             self._report(exchange.ended_at, f"{where} took {lasted:.0f} s")
         if exchange.status == 0 and self._memory.service.state == "serving":
             text = f"{where} had no response although the service was there"
             self._unexplained.append((exchange.sent_at - 1.0, exchange.ended_at + 1.0, text))
 
     def settle(self, now: float) -> None:
+        for id_, at in self._tried.items():
+            if id_ in self._memory.events:
+                self._report(at, f"{self._memory.events[id_]} was announced by a dry run")
         for begin, end, text in self._unexplained:
             if self._memory.service.is_unchanged(begin, end):
                 self._report(end, text)
+        for exchange in self._conflicts:
+            if len(self._requests[exchange.who, exchange.key]) == 1:
+                where = f"{exchange.method} {exchange.path} of {exchange.who} with key {exchange.key}"
+                self._report(exchange.ended_at, f"{where} was refused for the key of somebody else")
         for id_, principal in self._announced_by.items():
             if principal[2]:
                 self._memory.events[id_].asked_at = self._first_sent.get(principal)
@@ -342,7 +391,8 @@ def _request(exchange: ControlExchange) -> tuple[str, str, bytes]:
 def _essence(exchange: ControlExchange, result: _Result) -> tuple[object, ...]:
     """Return what a repetition repeats: the operation and its events, not how these stand."""
     ids = tuple(each.event.id for each in result.announcements)
-    return exchange.status, result.operation, ids, result.canceled, tuple(sorted(result.changed.items()))
+    each = result.selected, str(result.refused)
+    return exchange.status, result.operation, ids, result.canceled, tuple(sorted(result.changed.items())), each
 
 
 def _shown_event(event: _Event, exchange: ControlExchange, group: str = "", *, is_past: bool = False) -> ShownEvent:

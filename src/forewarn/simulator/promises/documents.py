@@ -11,6 +11,8 @@ from forewarn.simulator.promises.memory import CheckerMemory, EventMemory, Given
 
 LONGEST_POLL = 330.0
 """Seconds in which a GET ends; one with ``Prefer: wait`` waits for up to 300 s."""
+PROMPT = 2.0
+"""Seconds in which a response follows a change that it waits for."""
 LONGEST_POST = 60.0
 """Seconds in which any other request of a VM ends."""
 _ROUTE = "/metadata/scheduledevents"
@@ -74,7 +76,6 @@ class DocumentPromises:
         self._failed: list[VmExchange] = []
 
     def see(self, exchange: VmExchange) -> None:
-        self._ends_in_time(exchange)
         version = _version_of(exchange.target)
         if exchange.status >= 500 or (exchange.status >= 400 and exchange.method != "HEAD"):
             self._is_refused_properly(exchange)
@@ -109,8 +110,10 @@ class DocumentPromises:
         if document and tag and incarnation != int(tag[2]):
             self._report(ended_at, f"{vm} was shown incarnation {incarnation} with the tag {tag[0]}")
         self._never_falls_for_a_vm(vm, incarnation, sent_at, ended_at)
+        self._is_as_new_as_its_tag(exchange, incarnation)
         if not group:
             return
+        self._hears_of_changes(exchange, group, incarnation)
         if not self._memory.members.may_be_in(vm, group):
             self._report(ended_at, f"{vm} was shown the document of {group}, to which it never belonged")
         self.see_incarnation(group, incarnation, sent_at, ended_at, vm)
@@ -120,6 +123,25 @@ class DocumentPromises:
         self._shows_the_same(exchange, group, document, version)
         self._see_events(exchange, group, document, version)
 
+    # A VM that waits is answered when something has changed; one that has left a group is not shown its document.
+
+    def _hears_of_changes(self, exchange: VmExchange, group: str, incarnation: int) -> None:
+        vm, slack = exchange.vm, PROMPT + self._memory.network_delay + exchange.behind
+        seen = self._incarnations.get(group)
+        if exchange.waits and seen and incarnation < (known := seen.before(exchange.ended_at - slack)):
+            text = f"{vm} waited for a change of {group} and was shown {incarnation}"
+            self._report(exchange.ended_at, f"{text}, when {known} had been shown for {slack:.0f} s")
+        has_waited = exchange.waits and exchange.status == 200 and exchange.ended_at - exchange.sent_at > slack
+        is_settled = self._memory.members.group_of(vm) == group  # else it may have joined the group meanwhile
+        if has_waited and is_settled and seen and seen.before(exchange.ended_at - slack) >= incarnation:
+            text = f"{vm} waited for a change of {group} and was shown {incarnation} late"
+            self._report(exchange.ended_at, f"{text}, which others had been shown for {slack:.0f} s")
+        since = exchange.ended_at - slack
+        joined = self._memory.joined.known(vm, since, exchange.ended_at)
+        if joined not in (None, group) and vm not in self._memory.members.refiled:
+            text = f"{vm} was shown the document of {group}, and has joined {joined}"
+            self._memory.suspect(self._memory.joined, vm, since, exchange.ended_at, text)
+
     # What a VM sees never falls, whichever group it joins.
 
     def _never_falls_for_a_vm(self, vm: str, incarnation: int, sent_at: float, ended_at: float) -> None:
@@ -127,6 +149,13 @@ class DocumentPromises:
         if incarnation < (known := seen.before(sent_at)):
             self._report(ended_at, f"the incarnation that {vm} is shown fell from {known} to {incarnation}")
         seen.add(ended_at, incarnation)
+
+    # A VM that tells what it has seen is never shown anything older, whichever node it asks.
+
+    def _is_as_new_as_its_tag(self, exchange: VmExchange, incarnation: int) -> None:
+        tag = _TAG.fullmatch(exchange.tag)
+        if tag and incarnation < int(tag[2]):
+            self._report(exchange.ended_at, f"{exchange.vm} has seen {tag[0]}, and was shown {incarnation}")
 
     # The same incarnation shows the same events; every api-version shows the same of those that it shows.
 
@@ -162,6 +191,8 @@ class DocumentPromises:
             )  # fmt: skip
             if is_scheduled != bool(wire.not_before):
                 self._report(ended_at, f"{event} is {wire.event_status} with NotBefore {wire.not_before!r}")
+            if version < _SHOWN_SINCE.get(wire.event_type, ""):
+                self._report(ended_at, f"{vm} was shown {event} in {version}, which has no {wire.event_type}")
             if wire.event_status not in ("Scheduled", "Started"):
                 self._report(ended_at, f"{vm} was shown {event} with the status {wire.event_status}")
             if id_ not in self._displayed:
@@ -173,8 +204,11 @@ class DocumentPromises:
             is_visible = _SHOWN_SINCE.get(event.type, "") <= version
             if id_ not in shown and event.type and is_visible and event.first_seen_at <= sent_at:
                 self._events.see_gone(event, ended_at)
-        key = (group, version)
-        self._last_sent[key] = max(self._last_sent.get(key, 0.0), sent_at)
+        service = self._memory.service
+        if service.state in ("", "serving") and service.is_unchanged(sent_at, ended_at):
+            # Else a worker without a leader may have answered, and does not know what was recorded last.
+            key = (group, version)
+            self._last_sent[key] = max(self._last_sent.get(key, 0.0), sent_at)
         if len(started) > 1:
             self._goes_in_turns(group, started, ended_at)
 
@@ -224,7 +258,7 @@ class DocumentPromises:
                 self._report(exchange.ended_at, f"an approval of {exchange.vm} that cannot be read was accepted")
             return
         is_taken = 200 <= exchange.status < 300
-        approval = GivenApproval(exchange.vm, exchange.sent_at, is_taken, of_vm=True)
+        approval = GivenApproval(exchange.vm, exchange.sent_at, is_taken, of_vm=True, ended_at=exchange.ended_at)
         if is_taken or exchange.status == 0 or exchange.status >= 500:
             for each in said.start_requests:
                 self._memory.event(each.event_id, exchange.ended_at).approvals.append(approval)
@@ -251,7 +285,7 @@ class DocumentPromises:
 
     # Every wait has an end.
 
-    def _ends_in_time(self, exchange: VmExchange) -> None:
+    def ends_in_time(self, exchange: VmExchange) -> None:
         limit = LONGEST_POLL if exchange.method == "GET" else LONGEST_POST
         lasted = exchange.ended_at - exchange.sent_at - self._memory.network_delay
         if lasted > limit and self._memory.service.is_unchanged(exchange.sent_at, exchange.ended_at):

@@ -3,22 +3,32 @@
 What other requests under way may explain is judged at the end, when those requests are known too.
 """
 
-from itertools import combinations
+import re
+from datetime import UTC, datetime
 from math import inf
 
 import msgspec
 
 from forewarn.simulator.actions import FailDriver
 from forewarn.simulator.exchanges import MachineOperation
-from forewarn.simulator.promises.memory import CheckerMemory, EventMemory, RecordedTimeline, wall_second
-from forewarn.simulator.promises.terms import TermPromises
+from forewarn.simulator.promises.memory import (
+    WINDOW_CLOSED,
+    CheckerMemory,
+    EventMemory,
+    RecordedTimeline,
+    wall_second,
+)
+from forewarn.simulator.promises.terms import RECORDED_NOT_BEFORE, TermPromises
 
 NOTICE = {"Freeze": 900.0, "Reboot": 900.0, "Redeploy": 600.0, "Preempt": 30.0, "Terminate": 300.0}
 """The least seconds of notice; Terminate has its group's, from 300 s."""
 SCHEDULED, STARTED, GONE = 0, 1, 2
 _RANKS = {"Scheduled": SCHEDULED, "Started": STARTED}
 _WORDS = ("Scheduled", "Started", "gone")
+_PUBLISHED = 0.3
+"""Seconds in which every worker holds what was decided, or has been killed."""
 _EXACT = 0.01
+_GONE = re.compile(r"^vm (?:evict|delete) (\S+)$|^(\S+) was (?:evicted|deleted|deallocated)$")
 RECENT = 60.0
 """Seconds before the end from which on a timeline tells how an event ended."""
 SETTLING = 120.0
@@ -167,12 +177,29 @@ class EventPromises:
         self._starts_in_time_or_with_approval(event, now)
         self._is_operated_on_while_started(event, now)
         self._ends(event, now)
+        self._outlives_a_vm(event, now)
+
+    # What a VM shares with others is not canceled when that VM goes.
+
+    def _outlives_a_vm(self, event: EventMemory, now: float) -> None:
+        last = event.timeline.steps[-1] if event.timeline and event.timeline.steps else None
+        gone = _GONE.search(last.detail) if last and last.what == "Canceled" else None
+        members = self._memory.members
+        if gone:
+            others = set(event.resources).difference(
+                filter(None, gone.groups()), members.maybe_gone, members.maybe_down
+            )
+            if others:
+                names = ", ".join(sorted(others))
+                self._report(now, f"{event} was canceled, which is about {names} too: {last.detail if last else ''}")
 
     def _moved_later_by_postponement(self, event: EventMemory, now: float) -> None:
         moved = event.moved_later_at
         if moved is None or any(each.sent_at <= moved for each in event.postponements):
             return
-        if not self._memory.unreported(event, "postponed"):
+        steps = event.timeline.steps if event.timeline else ()
+        is_of_rollout = any(WINDOW_CLOSED in step.detail for step in steps)
+        if not is_of_rollout and not self._memory.unreported(event, "postponed"):
             self._report(moved, f"NotBefore of {event} moved later, and nobody had postponed it")
 
     # Notice is never below the minimum of the type, counted from the moment of announcement.
@@ -184,7 +211,8 @@ class EventPromises:
         if not begin or not clock.is_steady(begin, max(event.first_seen_at, event.not_before_ended_at)):
             return
         notice, least = event.least_not_before - clock.at(begin), self._minimum(event)
-        if notice < least - _EXACT:
+        # A worker that lags delays what the others show; the notice counts from the decision.
+        if notice < least - (_PUBLISHED if self._memory.plan.workers else _EXACT):
             text = f"{event} was announced after {begin:.3f} s with at most {notice:.1f} s of notice"
             self._report(now, f"{text}, not {least:.1f} s")
 
@@ -203,13 +231,16 @@ class EventPromises:
         if event.group and all(vm in members.maybe_down for vm in members.vms_of(event.group)):
             return
         recorded = wall_second(event.recorded_start) if event.recorded_start else None
-        if recorded is not None and event.least_not_before is not None and recorded < event.least_not_before:
-            early = event.least_not_before - recorded
+        # The last NotBefore that was shown counts, unless the failure of a host may have brought the event forward.
+        not_before = event.least_not_before if event.not_before is None else event.not_before
+        not_before = not_before if members.degrades_from == inf else _least_not_before(event)
+        if recorded is not None and not_before is not None and recorded < not_before:
+            early = not_before - recorded
             self._report(started, f"{event} started {early:.3f} s before NotBefore, without sufficient approval")
         begin = event.announced_after
         is_steady = clock.is_steady(begin or event.first_seen_at, started)
-        if is_steady and event.least_not_before is not None and clock.at(started) < event.least_not_before - _EXACT:
-            early = event.least_not_before - clock.at(started)
+        if is_steady and not_before is not None and clock.at(started) < not_before - _EXACT:
+            early = not_before - clock.at(started)
             self._report(started, f"{event} was Started {early:.1f} s before NotBefore, without sufficient approval")
         is_measured = is_steady or self._memory.service.is_unchanged(begin, started)
         if begin and is_measured and started - begin < self._minimum(event) - _EXACT:
@@ -246,28 +277,6 @@ class EventPromises:
         if statuses != expected:
             self._report(at, f"the record of {event} is {told.status}, with the steps {', '.join(statuses)}")
 
-    # Maintenance of a group takes turns in its record too, where nobody looked while it was Started.
-
-    def takes_turns_by_record(self, now: float) -> None:
-        """Check all recorded events of each group against each other."""
-        if not self._memory.clock.is_steady(0.0, now):
-            return
-        by_group: dict[str, list[tuple[float, float, EventMemory]]] = {}
-        for event in self._memory.events.values():
-            started = event.recorded_start
-            if event.timeline and started is not None and event.takes_turns:
-                is_over = event.timeline.status not in _RANKS
-                end = wall_second(event.timeline.steps[-1].at) if is_over else inf
-                by_group.setdefault(event.group, []).append((wall_second(started), end, event))
-        for spans in by_group.values():
-            spans.sort(key=lambda span: span[:2])
-            for (_, end, one), (start, _, other) in combinations(spans, 2):
-                domains = self._memory.members.domains_of((*one.resources, *other.resources))
-                if start < end and domains is not None and len(domains) > 1:
-                    self._report(
-                        now, f"{other} started {end - start:.3f} s before {one} had ended, in another domain"
-                    )
-
     # Every event ends: what is due starts, what has started ends.
 
     def patience(self, group: str) -> float:
@@ -276,7 +285,7 @@ class EventPromises:
             isinstance(action, FailDriver) and action.fault == "hangs" for action in self._memory.plan.actions
         )
         events = sum(event.group == group for event in self._memory.events.values())
-        return (HANGING if hangs else SETTLING) + events * 20.0
+        return (HANGING if hangs else SETTLING) + events * 20.0 * self._memory.plan.slowness
 
     def _ends(self, event: EventMemory, now: float) -> None:
         told, clock = event.timeline, self._memory.clock
@@ -296,6 +305,14 @@ class EventPromises:
         given = [each for each in event.approvals if each.is_acknowledged and not each.of_vm]
         if told.status == "Scheduled" and given and now - given[0].sent_at > patience:
             self._report(now, f"{event} was approved by {given[0].by} at {given[0].sent_at:.3f} s and does not start")
+
+
+def _least_not_before(event: EventMemory) -> float | None:
+    """Return the earliest NotBefore that was shown, or recorded when a host was said to fail sooner."""
+    steps = event.timeline.steps if event.timeline else ()
+    found = (RECORDED_NOT_BEFORE.search(step.detail) for step in steps if step.what == "advanced")
+    advanced = [wall_second(datetime.fromisoformat(each[1]).replace(tzinfo=UTC)) for each in found if each]
+    return event.least_not_before if event.least_not_before is None else min(event.least_not_before, *advanced, inf)
 
 
 def _without_notice(told: RecordedTimeline) -> str:

@@ -8,6 +8,7 @@ import re
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
 from datetime import datetime
+from fnmatch import fnmatchcase
 from functools import cache
 from math import inf
 
@@ -22,9 +23,10 @@ from forewarn.simulator.actions import (
     RequestDegradation,
     RequestFleetChange,
     RequestHostOperation,
+    SkewNode,
 )
 from forewarn.simulator.environment.clock import EPOCH
-from forewarn.simulator.exchanges import ClockChange, DiskFault, ProcessState
+from forewarn.simulator.exchanges import ClockChange, ControlExchange, DiskFault, ProcessState
 from forewarn.simulator.plan import Plan
 
 RETRY_SECONDS = 35.0
@@ -33,6 +35,7 @@ ACTION_DELAY = 10.0
 """Seconds by which an action of the plan may be performed late."""
 CLOCK_TOLERANCE = 70.0
 """Seconds after a change of the clock in which the service may go by the time of its last record."""
+_EXACT = 1e-6
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?")
 
 
@@ -76,11 +79,16 @@ class HighWater:
 class WallClock:
     """The wall clock of the service, in seconds since the beginning."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_known: bool = True) -> None:
+        """``is_known``: whether there is one clock; that of another node may differ."""
+        self._is_known = is_known
         self._changes: list[ClockChange] = []
 
     def change(self, change: ClockChange) -> None:
-        self._changes.append(change)
+        """Note a change; one that changes nothing, such as the end of a drift that there is not, is none."""
+        drift = self._changes[-1].drift if self._changes else 0.0
+        if change.drift != drift or abs(change.at + change.error - self.at(change.at)) > _EXACT:
+            self._changes.append(change)
 
     def at(self, when: float) -> float:
         """Return what it shows at a true second."""
@@ -89,7 +97,7 @@ class WallClock:
 
     def is_steady(self, begin: float, end: float) -> bool:
         """Tell whether the service went by this clock, and it was not touched, from one second to another."""
-        return not any(begin - CLOCK_TOLERANCE <= change.at <= end for change in self._changes)
+        return self._is_known and not any(begin - CLOCK_TOLERANCE <= change.at <= end for change in self._changes)
 
 
 @cache
@@ -122,6 +130,11 @@ class ServiceLife:
 
     def __init__(self) -> None:
         self.has_served = False
+        self.served_at: list[float] = []
+        """When it began to serve."""
+        self.starts: list[tuple[float, float]] = []
+        """From when to when each start lasted."""
+        self._starting_at = 0.0
         self.state = ""
         self._changes: list[float] = []
 
@@ -129,10 +142,65 @@ class ServiceLife:
         self.state = state.state
         self.has_served = self.has_served or state.state == "serving"
         self._changes.append(state.at)
+        if state.state == "starting":
+            self._starting_at = state.at
+        if state.state == "serving":
+            self.served_at.append(state.at)
+            self.starts.append((self._starting_at, state.at))
 
     def is_unchanged(self, begin: float, end: float) -> bool:
         """Tell whether one process served without a change from one second to another."""
         return not any(begin <= at <= end for at in self._changes)
+
+
+class AcknowledgedValues:
+    """Values that requests set, each standing until another request may have changed it."""
+
+    def __init__(self) -> None:
+        self._changes: dict[object, list[tuple[ControlExchange, object, bool]]] = {}
+
+    def set(self, name: object, value: object, exchange: ControlExchange, *, is_acknowledged: bool) -> None:
+        """Note a request that set a value, or may have."""
+        self._changes.setdefault(name, []).append((exchange, value, is_acknowledged))
+
+    def known(self, name: object, begin: float, end: float) -> object:
+        """Return the value from one second to another; None where it is not known."""
+        value: object = None
+        certain_from = 0.0
+        for exchange, each, is_certain in self._changes.get(name, ()):
+            if exchange.sent_at <= end:
+                overlaps = exchange.sent_at < certain_from
+                value = each if is_certain and exchange.ended_at <= begin and not overlaps else None
+                certain_from = max(certain_from, exchange.ended_at)
+        return value
+
+    def known_since(self, name: object, until: float) -> float:
+        """Return when the last request that set the value until then had ended."""
+        changes = (exchange for exchange, *_ in self._changes.get(name, ()))
+        return max((exchange.ended_at for exchange in changes if exchange.sent_at <= until), default=0.0)
+
+    def first_sent(self, name: object, value: object) -> float | None:
+        """Return when the first request was sent that may have set this value, or any where it is None."""
+        sent = (each.sent_at for each, given, _ in self._changes.get(name, ()) if value is None or given == value)
+        return min(sent, default=None)
+
+    def was_asked(self, name: object, begin: float, end: float) -> bool:
+        """Tell whether a request was sent between two seconds."""
+        return any(begin < each.sent_at <= end for each, *_ in self._changes.get(name, ()))
+
+    def may_have_been(self, name: object, value: object) -> bool:
+        return any(given == value for _, given, _ in self._changes.get(name, ()))
+
+
+class _Suspicion(msgspec.Struct, frozen=True):
+    """Something against a value that was known, unless a request that changed it was under way then."""
+
+    values: AcknowledgedValues
+    name: object
+    begin: float
+    end: float
+    known: object
+    text: str
 
 
 class Membership:
@@ -148,6 +216,8 @@ class Membership:
         """VMs that may have been deallocated."""
         self.maybe_gone: set[str] = set()
         """VMs that may have been removed."""
+        self.refiled: set[str] = set()
+        """VMs that the fleet file may have put into another group."""
         self.may_be_spot: set[str] = set()
         """VMs that may have become spot VMs."""
         self.maybe_killed: set[str] = set()
@@ -190,6 +260,14 @@ class Membership:
         hidden = [vm for vm, its in self._groups.items() if vm not in groups and its.isdisjoint(groups)]
         return sorted({*hidden, *self.all_groups.difference(groups, self._groups)})
 
+    def matching(self, bulk: bytes) -> set[str]:
+        """Return the VMs that the selector of a bulk operation may mean."""
+        patterns = msgspec.json.decode(bulk)["select"]["names"]
+        return {vm for vm in self._groups if any(fnmatchcase(vm, pattern) for pattern in patterns)}
+
+    def is_vm(self, name: str) -> bool:
+        return name in self._groups
+
     def group_of(self, vm: str) -> str:
         """Return the group of a VM that can have been in only one; empty otherwise."""
         groups = self._groups.get(vm, ())
@@ -227,6 +305,7 @@ class Membership:
         if edit in ("add-vm", "regroup-vm"):
             self.learn(vm, group)
             self.unsettled_groups.add(group)
+            self.refiled.add(vm)
             self._domains[vm] = set()
         elif edit == "remove-vm":
             self.maybe_gone.add(vm)
@@ -257,6 +336,7 @@ class GivenApproval(msgspec.Struct, frozen=True):
     sent_at: float
     is_acknowledged: bool
     of_vm: bool
+    ended_at: float = 0.0
 
 
 class EventMemory:
@@ -339,6 +419,8 @@ class EventMemory:
 
 
 MAINTENANCE = ("Freeze", "Reboot", "Redeploy")
+WINDOW_CLOSED = "the maintenance window of rollout"
+"""The words of a postponement by a rollout, which is no one's wish and counts towards no limit."""
 FAILURE = "Virtual machine has encountered a failure."
 
 
@@ -387,10 +469,18 @@ class CheckerMemory:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.report = Report()
-        self.clock = WallClock()
+        self.clock = WallClock(is_known=not any(isinstance(each, SkewNode) for each in plan.actions))
         self.disk = DiskFaults()
         self.service = ServiceLife()
         self.members = Membership(plan)
+        self.power = AcknowledgedValues()
+        """By VM, whether it is deallocated."""
+        self.joined = AcknowledgedValues()
+        """By VM, the group that a change of the fleet put it into."""
+        self.limited: list[tuple[float, float]] = []
+        """When operations were asked for, and refused because too many are Scheduled."""
+        self.befallen = {each.vm for each in plan.actions if isinstance(each, BefallMachine)}
+        """VMs whose machines others start, stop or move."""
         self.network_delay = 4 * max(
             (each.delay for each in plan.actions if isinstance(each, DelayRequests)), default=0.0
         )
@@ -400,6 +490,17 @@ class CheckerMemory:
         """By group, the events that were shown and not seen to be gone."""
         self.asked: dict[str, list[float]] = {}
         """When responses to GETs of each group's VMs had ended."""
+        self._suspicions: list[_Suspicion] = []
+
+    def suspect(self, values: AcknowledgedValues, name: object, begin: float, end: float, text: str) -> None:
+        """Note what contradicts a known value; who asked to change the value may not be answered yet."""
+        self._suspicions.append(_Suspicion(values, name, begin, end, values.known(name, begin, end), text))
+
+    def judge_suspicions(self) -> None:
+        """Report what still contradicts a known value, now that every request is known."""
+        for each in self._suspicions:
+            if each.values.known(each.name, each.begin, each.end) == each.known:
+                self.report(each.end, each.text)
 
     def unreported(self, event: EventMemory, what: str) -> set[str]:
         """Return the VMs that did something by the record, and may have been killed before they could report it."""

@@ -4,11 +4,19 @@ A term is known for a period if the last change of it was acknowledged before, a
 """
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
+from math import ceil, inf
 
 import msgspec
 
-from forewarn.simulator.promises.memory import CheckerMemory, EventMemory
+from forewarn.simulator.promises.memory import (
+    WINDOW_CLOSED,
+    CheckerMemory,
+    EventMemory,
+    RecordedTimeline,
+    wall_second,
+    words_of,
+)
 
 IDLE = 24 * 3600.0
 """Seconds without a request after which a group is off."""
@@ -19,7 +27,13 @@ _DEFAULTS: dict[str, object] = {
     "approve_user_redeploy": False,
     "terminate_notice": None,
     "quiet_hours": [],
+    "postpone_limit": 0,
+    "restart_after_crash": True,
+    "eviction": "deallocate",
 }
+RECORDED_NOT_BEFORE = re.compile(r"not before (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z")
+"""How a record tells of NotBefore."""
+_AROUND = 1.0
 _UNKNOWN = object()
 _MAY_LACK_NOTICE = {
     "vm restart": "Reboot",
@@ -90,9 +104,113 @@ class TermPromises:
             case _:
                 return bool(vms)
 
+    def sufficient_at(self, event: EventMemory, until: float) -> float:
+        """Return the second from which on the approvals surely satisfied the rule; infinity if none did."""
+        members, power = self._memory.members, self._memory.power
+        given, people = self._surely_given(event, until)
+        match self._term(event.group, "approval", event.announced_after, until):
+            case "any":
+                return min([*given.values(), *people], default=inf)
+            case "all":
+                asked, needed = list(event.resources), len(event.resources)
+            case "quorum":
+                quorum = self._term(event.group, "quorum", event.announced_after, until)
+                asked = members.vms_of(event.group)
+                needed = quorum if isinstance(quorum, int) else len(asked)
+            case _:
+                return min(people, default=inf)
+        down = [vm for vm in asked if power.known(vm, until, until) is True and vm not in members.maybe_gone]
+        needed = min(needed, len(asked) - len(down))
+        counted = sorted(at for vm, at in given.items() if vm in asked and vm not in down)
+        if 0 < needed <= len(counted):
+            people.append(max(counted[needed - 1], *(power.known_since(vm, until) for vm in down), 0.0))
+        return min(people, default=inf)
+
+    def _surely_given(self, event: EventMemory, until: float) -> tuple[dict[str, float], list[float]]:
+        """Return when each VM had approved, and operators and owners, by the record and by what was acknowledged."""
+        members = self._memory.members
+        given: dict[str, float] = {}
+        people: list[float] = []
+        for step in event.timeline.steps if event.timeline else ():
+            if step.what == "approved" and step.by and "not count" not in step.detail:
+                if members.is_vm(who := words_of(step.by)[0]):
+                    given.setdefault(who, wall_second(step.at))
+                else:
+                    people.append(wall_second(step.at))
+        for each in event.approvals:
+            if each.is_acknowledged and event.first_seen_at <= each.sent_at and 0.0 < each.ended_at < until:
+                if not each.of_vm:
+                    people.append(each.ended_at)
+                elif members.group_of(each.by) == event.group:
+                    given.setdefault(each.by, each.ended_at)
+        return given, people
+
     def settle(self, event: EventMemory, now: float) -> None:
         self._lacks_notice_for_a_reason(event, now)
         self._keeps_quiet_hours(event, now)
+        self._is_postponed_within_the_limit(event, now)
+        self._counts_only_who_must_approve(event, now)
+        if self._memory.clock.is_steady(0.0, now) and event.timeline:
+            self._is_of_vms_that_run(event, event.timeline, now)
+            self._keeps_approvals(event, event.timeline, now)
+
+    # An approval that was acknowledged is on record, unless others were enough or the event had started.
+
+    def _keeps_approvals(self, event: EventMemory, told: RecordedTimeline, now: float) -> None:
+        first = min((wall_second(step.at) for step in told.steps if step.what == "approved"), default=inf)
+        started = wall_second(event.recorded_start) if event.recorded_start else event.timeline_at
+        for each in event.approvals:
+            is_owed = each.is_acknowledged and 0.0 < each.ended_at < min(first, started - _AROUND)
+            if is_owed:
+                text = f"the approval of {event} by {each.by} was acknowledged at {each.ended_at:.3f} s"
+                self._report(now, f"{text}, and is not on record")
+
+    # Nothing but a deletion is announced for a VM that is off; a VM that another manager starts is left to it.
+
+    def _is_of_vms_that_run(self, event: EventMemory, told: RecordedTimeline, now: float) -> None:
+        at = wall_second(told.announced_at)
+        for vm in event.resources:
+            is_down = self._memory.power.known(vm, at - _AROUND, at) is True
+            if is_down and event.type != "Terminate" and vm not in self._memory.members.maybe_gone:
+                self._report(now, f"{event} was announced for {vm}, which was deallocated")
+        if told.operation == "vm fail" and self._term(event.group, "restart_after_crash", at, at) is False:
+            self._report(now, f"{event} started a VM that crashed, and its group does not want that")
+
+    def is_deleted_by_eviction(self, event: EventMemory) -> bool:
+        """Tell whether the VMs of an eviction that has completed are surely deleted by it."""
+        told = event.timeline
+        if told is None or told.status != "Completed" or event.type != "Preempt":
+            return False
+        begin, end = wall_second(told.announced_at), wall_second(told.steps[-1].at)
+        return self._term(event.group, "eviction", begin, end + _AROUND) == "delete"
+
+    # Where every VM must approve for itself, the word of another is recorded, and does not count.
+
+    def _counts_only_who_must_approve(self, event: EventMemory, now: float) -> None:
+        steps = event.timeline.steps if event.timeline else ()
+        given = [step for step in steps if step.what == "approved" and step.by and "not count" not in step.detail]
+        if given and self._term(event.group, "approval", event.announced_after, event.timeline_at) == "all":
+            for vm in (words_of(step.by)[0] for step in given):
+                if self._memory.members.is_vm(vm) and vm not in event.resources:
+                    self._report(now, f"the approval of {vm} counts for {event}, which is not about it")
+
+    # A VM postpones an event by no more than the limit in all, and never its own end.
+
+    def _is_postponed_within_the_limit(self, event: EventMemory, now: float) -> None:
+        not_before, total = -inf, 0.0
+        for step in event.timeline.steps if event.timeline else ():
+            if not (found := RECORDED_NOT_BEFORE.search(step.detail)):
+                continue
+            before, not_before = not_before, wall_second(datetime.fromisoformat(found[1]).replace(tzinfo=UTC))
+            if step.what == "postponed" and WINDOW_CLOSED not in step.detail:
+                total += not_before - max(before, ceil(wall_second(step.at)))
+        if not total:
+            return
+        if event.type in ("Preempt", "Terminate"):
+            self._report(now, f"{event} was postponed, and ends a VM")
+        limit = self._term(event.group, "postpone_limit", event.announced_after, event.timeline_at)
+        if isinstance(limit, int) and total > limit:
+            self._report(now, f"{event} was postponed by {total:.0f} s in all, and the limit is {limit} s")
 
     # No notice is owed by a user operation on a group that is off, a delete without terminate notice, a failure, and
     # a user operation that the policy approves.

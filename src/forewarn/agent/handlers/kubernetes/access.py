@@ -4,12 +4,12 @@ import base64
 import binascii
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.core.redaction import shown_address
+from forewarn.core.web_addresses import split_web_address
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 HERE = {"127.0.0.1", "::1", "localhost"}
@@ -46,14 +46,9 @@ class KubernetesAccess(msgspec.Struct, frozen=True, kw_only=True):
     key: KubernetesCredential = KubernetesCredential()
 
     def __post_init__(self) -> None:
-        try:
-            parts = urlsplit(self.url)
-            # Plain http would expose the token.
-            is_safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in HERE)
-            good = is_safe and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            good = False
-        if not good:
+        parts = split_web_address(self.url)
+        # Plain http would expose the token.
+        if parts is None or (parts.scheme == "http" and parts.hostname not in HERE):
             raise BadInput(
                 f"{shown_address(self.url)!r} is not an API server URL; write for example https://10.0.0.1:6443"
                 " (http is allowed for this machine only)"

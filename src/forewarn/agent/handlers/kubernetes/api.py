@@ -60,7 +60,7 @@ class KubernetesApi:
         try:
             return self._ask(method, path, into, encoded, content)
         except ApiForbidden as error:
-            # An API server that has just started knows nobody's rights for a moment.
+            # An API server that has just started knows no permissions for a moment.
             if not self._is_ready():
                 raise ApiUnable(str(error)) from None
         return self._ask(method, path, into, encoded, content)
@@ -123,7 +123,7 @@ def _default_port(scheme: str) -> int:
 
 
 def _show_certificate(context: "ssl.SSLContext", access: KubernetesAccess) -> None:
-    # OpenSSL takes files only; ours is readable for nobody else, and gone at once.
+    # OpenSSL accepts files only; ours is private, and deleted at once.
     with tempfile.TemporaryDirectory(prefix="forewarn-") as directory:
         file = Path(directory) / "certificate.pem"
         file.write_text(f"{access.certificate.read()}\n{access.key.read() if access.key else ''}", encoding="utf-8")

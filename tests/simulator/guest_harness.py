@@ -23,7 +23,7 @@ _HURRY = 10.0
 """A reboot then has a notice of 90 seconds."""
 
 
-class World:
+class GuestHarness:
     """A service, and one guest of each kind given, all in one group."""
 
     def __init__(self, directory: Path, *kinds: str, seed: int = 1) -> None:
@@ -97,17 +97,17 @@ class World:
         self.loop.dispose()
 
 
-class Worlds:
+class GuestHarnesses:
     """Makes worlds, and ends them."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._made: list[World] = []
+        self._made: list[GuestHarness] = []
 
-    def __call__(self, *kinds: str, seed: int = 1) -> World:
+    def __call__(self, *kinds: str, seed: int = 1) -> GuestHarness:
         directory = self._directory / str(len(self._made))
         directory.mkdir()
-        self._made.append(World(directory, *kinds, seed=seed))
+        self._made.append(GuestHarness(directory, *kinds, seed=seed))
         return self._made[-1]
 
     def end(self) -> None:

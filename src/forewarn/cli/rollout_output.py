@@ -1,0 +1,107 @@
+"""Prints plans and rollouts: progress, what waits for whom, and prediction and result."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from forewarn.cli.output import print_table
+from forewarn.cli.times import clock, relative, span
+
+if TYPE_CHECKING:
+    from forewarn.control.rollout_views import RolloutDetail, RolloutPlanView
+
+_BAR = 30
+_SHOWN_WAVES = 20
+_SHOWN_HOSTS = 6
+_ENDED = ("completed", "canceled", "stopped")
+
+
+def is_over(found: "RolloutDetail") -> bool:
+    return found.state in _ENDED
+
+
+def print_plan(plan: "RolloutPlanView", now: datetime, saved: str = "") -> None:
+    """Print the waves, the prediction, and what cannot be done."""
+    for problem in plan.problems:
+        click.echo(f"problem: {problem}")
+    if plan.problems:
+        return
+    rows = [
+        (str(number), clock(wave.starts_at, now), clock(wave.ends_at, now), _names(wave.hosts))
+        for number, wave in enumerate(plan.waves[:_SHOWN_WAVES], 1)
+    ]
+    print_table(("WAVE", "STARTS", "ENDS", "HOSTS"), rows, "no host is left to maintain")
+    if len(plan.waves) > _SHOWN_WAVES:
+        click.echo(f"and {len(plan.waves) - _SHOWN_WAVES} more waves; --json shows all")
+    for host, why in list(plan.skipped.items())[:_SHOWN_WAVES]:
+        click.echo(f"left out: {host}: {why}")
+    for note in plan.notes[:_SHOWN_WAVES]:
+        click.echo(f"note: {note}")
+    for slow in plan.slowest:
+        click.echo(f"slow: group {slow.group}: waves wait {span(slow.seconds)} for it: {slow.reason}")
+    if plan.prediction:
+        told = plan.prediction
+        first, last = clock(told.earliest, now), clock(told.latest, now)
+        click.echo(f"{told.waves} waves; ends at about {clock(told.finish, now)}, between {first} and {last}")
+    if saved:
+        click.echo(f"saved; start it with: forewarn rollout start {plan.name} --plan {saved}")
+
+
+def print_rollout(found: "RolloutDetail", now: datetime) -> None:
+    """Print how far a rollout is, and what it waits for."""
+    for line in rollout_lines(found, now):
+        click.echo(line)
+
+
+def rollout_lines(found: "RolloutDetail", now: datetime) -> Iterator[str]:
+    """Yield what is shown of a rollout."""
+    state = f"{found.state}: {found.reason}" if found.reason else found.state
+    yield f"rollout {found.name} ({found.operation}) is {state}"
+    share = (found.done + found.failed + found.skipped) / found.hosts if found.hosts else 0.0
+    bar = "#" * round(share * _BAR)
+    counts = f"{found.done} done, {found.failed} failed, {found.skipped} skipped of {found.hosts} hosts"
+    yield f"[{bar:<{_BAR}}] {share:.0%}  {counts}, wave {found.wave}"
+    yield from _times(found, now)
+    if found.blocked:
+        until = f", until {clock(found.blocked_until, now)}" if found.blocked_until else ""
+        yield f"waits: {found.blocked}{until}"
+    for host in found.current:
+        yield f"{host.host} is {host.step} since {clock(host.since, now)}{f': {host.reason}' if host.reason else ''}"
+    for event in found.events:
+        until = f" until {clock(event.until, now)}" if event.until else ""
+        behind = f" behind event {event.behind[:8]}" if event.behind else ""
+        yield f"  event {event.id[:8]} of {event.group} on {event.host} waits for {event.waits_for}{until}{behind}"
+    for slow in found.slowest[:1] if len(found.events) > 1 else ():
+        yield f"slowest: group {slow.group}, announced {span(slow.seconds)} ago, {slow.reason}"
+    if found.is_checking:
+        yield f"the gate of wave {found.wave + 1} is asked"
+    if found.check_detail:
+        yield f"last check: {found.check_detail}"
+    for host in found.ended:
+        yield f"{host.host} {'failed' if host.step == 'failed' else 'is skipped'}: {host.reason}"
+
+
+def _times(found: "RolloutDetail", now: datetime) -> Iterator[str]:
+    if found.begins_at:
+        yield f"begins again at {clock(found.begins_at, now)}"
+        return
+    if found.ended_at:
+        took = span((found.ended_at - found.started_at).total_seconds())
+        yield f"took {took}, from {clock(found.started_at, now)} to {clock(found.ended_at, now)}"
+        if found.prediction and found.late_by is not None:
+            predicted = span((found.prediction.finish - found.started_at).total_seconds())
+            how = f"{span(abs(found.late_by))} {'later' if found.late_by > 0 else 'earlier'}"
+            yield f"predicted {predicted}; it ended {how if abs(found.late_by) >= 1 else 'as predicted'}"
+        return
+    rate = f", {found.rate:.1f} hosts per hour" if found.rate else ""
+    late = ", behind schedule" if found.is_late else ""
+    finish = f"; ends {relative(found.predicted_finish, now)}" if found.predicted_finish else ""
+    finish = "; no end is predicted while it is paused" if found.state == "paused" else finish
+    yield f"started {relative(found.started_at, now)} by {found.by}{rate}{finish}{late}"
+
+
+def _names(hosts: tuple[str, ...]) -> str:
+    more = f" and {len(hosts) - _SHOWN_HOSTS} more" if len(hosts) > _SHOWN_HOSTS else ""
+    return ", ".join(hosts[:_SHOWN_HOSTS]) + more

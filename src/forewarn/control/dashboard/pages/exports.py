@@ -1,0 +1,118 @@
+"""Exports: the lists of the dashboard as CSV or JSON, of all that the principal may see."""
+
+import asyncio
+import csv
+import io
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import msgspec
+from litestar import Response, Router
+from litestar.params import FromPath
+
+from forewarn.audit.history_lines import quote_formula
+from forewarn.audit.timeline import view_event
+from forewarn.control import views
+from forewarn.control.api.context import ApiContext, ContextDependency, PrincipalDependency
+from forewarn.control.dashboard.routing import HEADERS, page
+from forewarn.control.rollout_views import view_rollout
+from forewarn.core.access import Action, Principal
+from forewarn.core.errors import Unknown
+
+_TYPES = {"csv": "text/csv; charset=utf-8; header=present", "json": "application/json"}
+_Rows = Iterator[dict[str, Any]]
+"""Made from a copy of names, because the fleet may change between two rows."""
+_AT_ONCE = 500
+"""Rows that are made before other requests are answered."""
+
+
+def _vms(context: ApiContext, principal: Principal) -> _Rows:
+    fleet = context.fleet
+    names = list(principal.known_vms(fleet))
+    return (msgspec.to_builtins(views.view_vm(fleet, vm)) for name in names if (vm := fleet.vms.get(name)))
+
+
+def _hosts(context: ApiContext, _: Principal) -> _Rows:
+    fleet = context.fleet
+    for name, host in list(fleet.hosts.items()):
+        is_cordoned = name in fleet.cordoned
+        state = str(fleet.state_of(name))
+        counts = {"vms": len(fleet.vms_on(name)), "labels": dict(host.labels)}
+        yield {"name": name, "state": state, "cordoned": is_cordoned, **counts}
+
+
+def _groups(context: ApiContext, principal: Principal) -> _Rows:
+    fleet, idle_after = context.fleet, context.node.writer.rules.idle_after
+    for name in list(principal.known_groups(fleet)):
+        if group := fleet.groups.get(name):
+            yield msgspec.to_builtins(views.view_group(fleet, group, context.last_asked, idle_after))
+
+
+def _events(context: ApiContext, principal: Principal) -> _Rows:
+    for event in list(principal.known_events(context.fleet)):
+        more = {"group": event.group, "host": event.host, "operation": str(event.operation)}
+        approvals = {"fetched_by": event.fetched_by, "approvals": event.approvals, "approved_by": event.approved_by}
+        yield msgspec.to_builtins(view_event(event)) | more | approvals
+
+
+def _rollouts(context: ApiContext, _: Principal) -> _Rows:
+    now = context.now()
+    return (msgspec.to_builtins(view_rollout(each, now)) for each in list(context.fleet.rollouts.values()))
+
+
+def _tokens(context: ApiContext, _: Principal) -> _Rows:
+    fields = ("id", "name", "role", "groups", "created_at", "expires_at")
+    for token in list(context.fleet.tokens.values()):
+        yield {field: msgspec.to_builtins(getattr(token, field)) for field in fields}
+
+
+_LISTS: dict[str, tuple[Action, Callable[[ApiContext, Principal], _Rows]]] = {
+    "vms": (Action.READ_VMS, _vms),
+    "hosts": (Action.READ_HOSTS, _hosts),
+    "groups": (Action.READ_VMS, _groups),
+    "events": (Action.READ_VMS, _events),
+    "rollouts": (Action.READ_HOSTS, _rollouts),
+    "tokens": (Action.KEEP_TOKENS, _tokens),
+}
+
+
+def write_csv(rows: _Rows) -> bytes:
+    """Write a table; lists are separated by spaces, and what a spreadsheet would take for a formula is quoted."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    for number, row in enumerate(rows):
+        if not number:
+            writer.writerow(row)
+        writer.writerow([_cell(value) for value in row.values()])
+    return text.getvalue().encode()
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, dict):
+        value = msgspec.json.encode(value).decode() if value else ""
+    elif isinstance(value, list | tuple):
+        value = " ".join(map(str, value))
+    return quote_formula(value)
+
+
+@page("/export/{file:str}", Action.READ_VMS)
+async def export(context: ContextDependency, principal: PrincipalDependency, file: FromPath[str]) -> Response[bytes]:
+    """Return a list as a file, such as ``vms.csv``."""
+    name, _, form = file.rpartition(".")
+    if name not in _LISTS or form not in _TYPES:
+        raise Unknown(f"there is no export {file!r}; there are {', '.join(_LISTS)}, as .csv and .json")
+    action, rows_of = _LISTS[name]
+    principal.require(action)
+    rows = []
+    for row in rows_of(context, principal):
+        rows.append(row)
+        if len(rows) % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+    write = partial(write_csv, iter(rows)) if form == "csv" else partial(msgspec.json.encode, rows)
+    body = await asyncio.to_thread(write)
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{file}"'}
+    return Response(body, media_type=_TYPES[form], headers=headers)
+
+
+exports = Router("/", route_handlers=[export])

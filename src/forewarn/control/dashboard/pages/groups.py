@@ -1,0 +1,55 @@
+"""Groups: enrolment of each, and one group with its terms, VMs and events."""
+
+from typing import Any
+
+from litestar import Request, Response, Router
+from litestar.params import FromPath, FromQuery
+
+from forewarn.control import views
+from forewarn.control.api.context import ContextDependency, PrincipalDependency
+from forewarn.control.dashboard.events import event_row
+from forewarn.control.dashboard.recent_history import recent_lines
+from forewarn.control.dashboard.routing import html, page
+from forewarn.core.access import Action
+
+_MOST = 500
+
+
+@page("/groups", Action.READ_VMS)
+async def list_groups(
+    request: Request[Any, Any, Any],
+    context: ContextDependency,
+    principal: PrincipalDependency,
+    search: FromQuery[str] = "",
+) -> Response[bytes]:
+    """List groups by name, with their enrolment."""
+    fleet = context.fleet
+    names = sorted(name for name in principal.known_groups(fleet) if search.lower() in name.lower())
+    idle_after = context.node.writer.rules.idle_after
+    rows = [views.view_group(fleet, fleet.groups[name], context.last_asked, idle_after) for name in names[:_MOST]]
+    last = await recent_lines(context, principal, limit=8)
+    return html(
+        request, "groups.html", section="groups", rows=rows, total=len(names), most=_MOST, search=search, last=last
+    )
+
+
+@page("/groups/{name:str}", Action.READ_VMS)
+async def show_group(
+    request: Request[Any, Any, Any], context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]
+) -> Response[bytes]:
+    """Show one group."""
+    fleet = context.fleet
+    group = principal.group(fleet, name)
+    idle_after = context.node.writer.rules.idle_after
+    return html(
+        request,
+        "group.html",
+        section="groups",
+        group=views.detail_group(fleet, group, context.last_asked, idle_after),
+        terms=group.terms,
+        events=[event_row(fleet, each, context.now()) for each in fleet.events_of(name)],
+        last=await recent_lines(context, principal, group=name),
+    )
+
+
+groups = Router("/", route_handlers=[list_groups, show_group])

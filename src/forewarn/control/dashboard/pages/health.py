@@ -1,0 +1,74 @@
+"""Service health: warnings, journal, requests, refused callers, workers."""
+
+from typing import Any
+
+from litestar import Request, Response, Router
+
+from forewarn.control.api.context import ContextDependency, PrincipalDependency
+from forewarn.control.dashboard.recent_history import recent_lines
+from forewarn.control.dashboard.routing import html, page
+from forewarn.core.access import Action
+from forewarn.node.histogram import Histogram
+
+_SHARES = (0.5, 0.99, 0.999)
+_MOST_REFUSED = 20
+_SLOW = 0.1
+"""Seconds from which an append counts as slow."""
+
+
+def _above(durations: Histogram, bound: float) -> tuple[int, int]:
+    """Return how many durations were longer than one of the bounds, and how many there are."""
+    counts = dict(durations.up_to())
+    total = counts[float("inf")]
+    return total - counts[bound], total
+
+
+def _quantiles(durations: Histogram) -> dict[str, float]:
+    """Return upper bounds of some quantiles in milliseconds, as far as the bounds of the histogram tell them."""
+    counts = list(durations.up_to())
+    total = counts[-1][1]
+    found = {}
+    for share in _SHARES if total else ():
+        bound = next(bound for bound, count in counts if count >= share * total)
+        found[f"p{share * 100:g}"] = bound * 1000
+    return found
+
+
+@page("/health", Action.READ_HEALTH)
+async def show_health(
+    request: Request[Any, Any, Any], context: ContextDependency, principal: PrincipalDependency
+) -> Response[bytes]:
+    """Show the state of the service."""
+    node, fleet, sources = context.node, context.fleet, context.metric_sources
+    return html(
+        request,
+        "health.html",
+        section="health",
+        is_sound=node.writer.is_sound,
+        failure=node.writer.failure,
+        revision=node.replica.revision,
+        warnings=tuple(node.warnings.values()),
+        workers=context.workers() if context.workers else (),
+        listeners=context.listeners() if context.listeners else (),
+        listening=context.changes.listeners,
+        refused=context.authenticator.refused,
+        cluster=context.cluster() if context.cluster else None,
+        documents=[(version, status, count) for version, status, count in sources.documents() if count],
+        refusals={status: count for status, count in sorted(sources.refusals().items()) if count},
+        connections=sources.connections(),
+        slow_appends=_above(node.writer.appends, _SLOW),
+        slow=int(_SLOW * 1000),
+        latency=_quantiles(node.writer.appends),
+        refused_by=context.authenticator.refused_by.most_common(_MOST_REFUSED),
+        last=await recent_lines(context, principal, limit=8),
+        totals={
+            "vms": len(fleet.vms),
+            "hosts": len(fleet.hosts),
+            "groups": len(fleet.groups),
+            "enrolled": sources.enrolled(),
+            "events": len(fleet.events),
+        },
+    )
+
+
+health = Router("/", route_handlers=[show_health])

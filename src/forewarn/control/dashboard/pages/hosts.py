@@ -1,0 +1,58 @@
+"""Hosts: a list, and one host with its VMs and actions."""
+
+from typing import Any
+
+from litestar import Request, Response, Router
+from litestar.params import FromPath, FromQuery
+
+from forewarn.control.api.context import ContextDependency, PrincipalDependency
+from forewarn.control.dashboard.events import event_row
+from forewarn.control.dashboard.recent_history import recent_lines
+from forewarn.control.dashboard.routing import html, page
+from forewarn.control.dashboard.states import events_by_vm, state_of
+from forewarn.core.access import Action
+
+_MOST = 1_000
+
+
+@page("/hosts", Action.READ_HOSTS)
+async def list_hosts(
+    request: Request[Any, Any, Any],
+    context: ContextDependency,
+    principal: PrincipalDependency,
+    search: FromQuery[str] = "",
+) -> Response[bytes]:
+    """List hosts by name."""
+    fleet = context.fleet
+    names = sorted(name for name in fleet.hosts if search.lower() in name.lower())
+    rows = [(name, len(fleet.vms_on(name)), fleet.state_of(name), name in fleet.cordoned) for name in names[:_MOST]]
+    last = await recent_lines(context, principal, limit=8)
+    return html(
+        request, "hosts.html", section="hosts", rows=rows, total=len(names), most=_MOST, search=search, last=last
+    )
+
+
+@page("/hosts/{name:str}", Action.READ_HOSTS)
+async def show_host(
+    request: Request[Any, Any, Any], context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]
+) -> Response[bytes]:
+    """Show one host."""
+    fleet = context.fleet
+    host = principal.host(fleet, name)
+    events = [event for event in fleet.events.values() if event.host == host.name]
+    by_vm = events_by_vm(fleet.events.values())
+    vms = [fleet.vms[vm] for vm in sorted(fleet.vms_on(name))]
+    return html(
+        request,
+        "host.html",
+        section="hosts",
+        host=host,
+        state=fleet.state_of(name),
+        is_cordoned=name in fleet.cordoned,
+        tiles=[(vm, state_of(fleet, vm, by_vm.get(vm.name, ()))) for vm in vms],
+        events=[event_row(fleet, each, context.now()) for each in events],
+        last=await recent_lines(context, principal, host=name),
+    )
+
+
+hosts = Router("/", route_handlers=[list_hosts, show_host])

@@ -1,0 +1,94 @@
+"""Rollouts: a list, one rollout with its progress, and the form for a new one with a live preview of its plan."""
+
+from collections import Counter
+from typing import Any
+
+from litestar import Request, Response, Router
+from litestar.params import FromPath
+
+from forewarn.control.api.context import ContextDependency, PrincipalDependency
+from forewarn.control.dashboard.recent_history import recent_lines, rollout_lines
+from forewarn.control.dashboard.routing import html, page
+from forewarn.control.rollout_views import detail_rollout, view_rollout
+from forewarn.core.access import Action
+from forewarn.core.fleet import Fleet
+from forewarn.core.rollouts.model import (
+    HOST_ENDS,
+    ConflictPolicy,
+    FailurePolicy,
+    HostStep,
+    Rollout,
+    RolloutOperation,
+    RolloutOrder,
+    run_key,
+)
+
+_ENDED = 20
+"""Rollouts that have ended and are listed."""
+
+
+_COLOURS = {HostStep.DONE: "idle", HostStep.FAILED: "failed", HostStep.SKIPPED: "deallocated"}
+
+
+def count_waves(fleet: Fleet, rollout: Rollout) -> dict[int, Counter[str]]:
+    """Return for each wave that began how many of its hosts are done, failed, skipped and under way, by colour."""
+    found: dict[int, Counter[str]] = {}
+    for host in rollout.hosts:
+        run = fleet.rollout_hosts.get(run_key(rollout.name, host))
+        if run and run.step is not HostStep.WAITING:
+            colour = _COLOURS[run.step] if run.step in HOST_ENDS else "in-progress"
+            found.setdefault(run.wave, Counter())[colour] += 1
+    return dict(sorted(found.items()))
+
+
+def waiting_hosts(fleet: Fleet, rollout: Rollout) -> list[str]:
+    """Return the hosts that have not begun, in their order."""
+    runs = ((host, fleet.rollout_hosts.get(run_key(rollout.name, host))) for host in rollout.hosts)
+    return [host for host, run in runs if run is None or run.step is HostStep.WAITING]
+
+
+@page("/rollouts", Action.READ_HOSTS)
+async def list_rollouts(
+    request: Request[Any, Any, Any], context: ContextDependency, principal: PrincipalDependency
+) -> Response[bytes]:
+    """List rollouts: those that run, then those that ended last."""
+    now = context.now()
+    return html(
+        request,
+        "rollouts.html",
+        section="rollouts",
+        running=[view_rollout(each, now) for each in context.fleet.rollouts.values()],
+        ended=list(reversed(await context.rollouts.latest_ended(_ENDED))),
+        operations=[str(each) for each in RolloutOperation],
+        orders=[str(each) for each in RolloutOrder],
+        policies=[str(each) for each in FailurePolicy],
+        conflicts=[str(each) for each in ConflictPolicy],
+        last=await recent_lines(context, principal, limit=8),
+    )
+
+
+@page("/rollouts/{name:str}", Action.READ_HOSTS)
+async def show_rollout(
+    request: Request[Any, Any, Any], context: ContextDependency, name: FromPath[str]
+) -> Response[bytes]:
+    """Show one rollout, also one that has ended."""
+    present = context.fleet.rollouts.get(name)
+    if present:
+        rollout = detail_rollout(context.fleet, present, context.now())
+    else:
+        rollout = await context.rollouts.ended(name)
+    waves = count_waves(context.fleet, present) if present else {}
+    return html(
+        request,
+        "rollout.html",
+        section="rollouts",
+        rollout=rollout,
+        is_running=present is not None,
+        waves=waves,
+        largest_wave=max((counts.total() for counts in waves.values()), default=1),
+        waiting=waiting_hosts(context.fleet, present) if present else [],
+        last=await rollout_lines(context, name),
+    )
+
+
+rollouts = Router("/", route_handlers=[list_rollouts, show_rollout])

@@ -1,0 +1,80 @@
+"""Timeline: events as bars from announcement over NotBefore to their end, past and future."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from litestar import Request, Response, Router
+from litestar.params import FromQuery
+
+from forewarn.control.api.context import ContextDependency, PrincipalDependency
+from forewarn.control.dashboard.recent_history import recent_lines
+from forewarn.control.dashboard.routing import html, page
+from forewarn.control.server.recent_events import EndedEvent
+from forewarn.core import lifecycle
+from forewarn.core.access import Action
+from forewarn.wire.azure_names import show_id, show_name
+
+_FINISHED = 500
+"""Finished events that are shown, the newest ones."""
+_MOST = 5_000
+
+
+class TimelineBar(msgspec.Struct, frozen=True, kw_only=True):
+    """One event, with times in seconds since 1970 as the script draws them."""
+
+    id: str
+    lane: str
+    label: str
+    status: str
+    announced: float
+    not_before: float
+    started: float | None
+    ended: float | None
+    approvals: tuple[tuple[str, float], ...]
+    """Who approved, and when."""
+
+
+def bars(events: Iterable[EndedEvent], by: str) -> list[TimelineBar]:
+    """Return the bars of events, by lane and then by announcement; what is unfinished has no end."""
+    found = [
+        TimelineBar(
+            id=show_id(event.id),
+            lane=(event.host if by == "host" else event.group) or "-",
+            label=f"{show_name(event.type)} {', '.join(event.resources[:3])}{' …' * (len(event.resources) > 3)}",
+            status=show_name(event.status),
+            announced=event.announced_at.timestamp(),
+            not_before=event.not_before.timestamp(),
+            started=event.started_at.timestamp() if event.started_at else None,
+            ended=each.at.timestamp() if event.status in lifecycle.ENDS else None,
+            approvals=tuple((given.by, given.at.timestamp()) for given in each.approvals),
+        )
+        for each in events
+        for event in (each.event,)
+    ]
+    return sorted(found, key=lambda bar: (bar.lane, bar.announced, bar.id))
+
+
+@page("/timeline", Action.READ_VMS)
+async def show_timeline(
+    request: Request[Any, Any, Any],
+    context: ContextDependency,
+    principal: PrincipalDependency,
+    by: FromQuery[str] = "group",
+    group: FromQuery[str] = "",
+) -> Response[bytes]:
+    """Draw the events of all groups, or of one."""
+    by = by if by in ("group", "host") else "group"
+    if by == "host" and not principal.may(Action.READ_HOSTS):
+        by = "group"
+    finished = await context.recent.ended(principal, _FINISHED, group)
+    events = [event for event in principal.known_events(context.fleet) if group in ("", event.group)][:_MOST]
+    known = [EndedEvent(event, event.announced_at, "", context.recent.approvals_of(event.id)) for event in events]
+    data = msgspec.json.encode({"now": context.now().timestamp(), "bars": bars((*finished, *known), by)}).decode()
+    data = data.replace("<", "\\u003c")  # it stands inside an element
+    last = await recent_lines(context, principal, limit=8, **({"group": group} if group else {}))
+    total = len(known) + len(finished)
+    return html(request, "timeline.html", section="timeline", data=data, by=by, group=group, total=total, last=last)
+
+
+timeline = Router("/", route_handlers=[show_timeline])

@@ -1,0 +1,133 @@
+"""Tonight: the start page for the person on call."""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from litestar import Request, Response
+
+from forewarn.control.api.context import ApiContext, ContextDependency, PrincipalDependency
+from forewarn.control.api.subscriptions import view_subscription
+from forewarn.control.bodies import SubscriptionView
+from forewarn.control.dashboard.events import EventRow, event_row
+from forewarn.control.dashboard.recent_history import recent_lines
+from forewarn.control.dashboard.routing import html, page
+from forewarn.control.notifications.worker import DeliveryState
+from forewarn.control.rollout_views import RolloutView, view_rollout
+from forewarn.control.server.recent_events import FAILURES_FOR
+from forewarn.core.access import Action, Principal
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import Event, EventStatus
+from forewarn.core.rollouts.model import HostRun, HostStep, RolloutState
+
+_AHEAD = timedelta(hours=12)
+_SHOWN = 100
+"""Rows of one list; the rest is counted."""
+
+
+class Attention(StrEnum):
+    """Why an event is listed, the most urgent first."""
+
+    FAILED = "failed"
+    LATE = "late"
+    """Scheduled past NotBefore: it waits for a turn, quiet hours, or a clock."""
+    STARTED = "started"
+    UNFETCHED = "unfetched"
+    """Not all of its VMs have fetched it."""
+    UNAPPROVED = "unapproved"
+    """Its approvals do not satisfy the rule of its group yet."""
+    COMING = "coming"
+
+
+_URGENCY = {reason: number for number, reason in enumerate(Attention)}
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """Unfinished events of the next hours, each with the most urgent reason, the most urgent first."""
+
+    rows: list[tuple[Attention, EventRow]]
+    later: int
+    """Events beyond the next hours."""
+
+
+class FleetTroubles(msgspec.Struct, frozen=True):
+    """What needs attention beside events."""
+
+    running: list[RolloutView]
+    stopped: list[RolloutView]
+    """Rollouts that are paused, or behind schedule."""
+    failed_hosts: list[HostRun]
+    """Hosts that failed in rollouts that have not ended."""
+    crashed: list[str]
+    subscriptions: list[SubscriptionView]
+    """Those with deliveries that fail."""
+
+    @property
+    def is_any(self) -> bool:
+        return bool(self.stopped or self.failed_hosts or self.crashed or self.subscriptions)
+
+
+def overview(fleet: Fleet, events: Iterable[Event], now: datetime) -> Overview:
+    """Sort unfinished events by what the person on call has to know."""
+    rows = [event_row(fleet, event, now) for event in events]
+    soon = [row for row in rows if not row.is_scheduled or row.not_before <= now + _AHEAD]
+    sorted_rows = [(_reason(row), row) for row in soon]
+    sorted_rows.sort(key=lambda each: (_URGENCY[each[0]], each[1].not_before, each[1].id))
+    return Overview(sorted_rows, len(rows) - len(soon))
+
+
+def _reason(row: EventRow) -> Attention:
+    if row.status is EventStatus.STARTED:
+        return Attention.STARTED
+    if row.is_late:
+        return Attention.LATE
+    if row.unfetched:
+        return Attention.UNFETCHED
+    return Attention.UNAPPROVED if row.needed else Attention.COMING
+
+
+def troubles(context: ApiContext, principal: Principal) -> FleetTroubles:
+    """Return what needs attention beside events, as far as the principal may see it."""
+    fleet, now = context.fleet, context.now()
+    sees_hosts = principal.may(Action.READ_HOSTS)
+    rollouts = [view_rollout(each, now) for each in fleet.rollouts.values()] if sees_hosts else []
+    failed = (run for run in fleet.rollout_hosts.values() if sees_hosts and run.step is HostStep.FAILED)
+    crashed = (name for name in fleet.crashed if name in fleet.vms and principal.sees(fleet.vms[name].group))
+    mine = fleet.subscriptions.values() if principal.may(Action.KEEP_SUBSCRIPTIONS) else ()
+    subscriptions = [view_subscription(context, each) for each in mine]
+    return FleetTroubles(
+        running=[each for each in rollouts if each.state == RolloutState.RUNNING],
+        stopped=[each for each in rollouts if each.state == RolloutState.PAUSED or each.is_late or each.blocked],
+        failed_hosts=list(failed),
+        crashed=sorted(crashed),
+        subscriptions=[each for each in subscriptions if each.state not in ("", DeliveryState.HEALTHY)],
+    )
+
+
+@page("/", Action.READ_VMS)
+async def tonight(
+    request: Request[Any, Any, Any], context: ContextDependency, principal: PrincipalDependency
+) -> Response[bytes]:
+    """Show what happens in the next hours, what is late, and what failed."""
+    failures = await context.recent.failures(principal)
+    last = await recent_lines(context, principal, limit=8)
+    now, fleet = context.now(), context.fleet
+    failed = [(Attention.FAILED, event_row(fleet, each.event, now, each.at, each.reason)) for each in failures]
+    found = overview(fleet, principal.known_events(fleet), now)
+    rows = [*failed, *found.rows]
+    return html(
+        request,
+        "tonight.html",
+        section="tonight",
+        rows=rows,
+        reasons=Counter(str(reason) for reason, _ in rows),
+        later=found.later,
+        troubles=troubles(context, principal),
+        warnings=tuple(context.node.warnings.values()) if principal.may(Action.READ_HEALTH) else (),
+        hours=int(FAILURES_FOR.total_seconds() // 3600),
+        most=_SHOWN,
+        last=last,
+    )

@@ -1,0 +1,84 @@
+"""VMs: a list with filters in the address and actions on a selection, and one VM."""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any
+
+from litestar import Request, Response, Router
+from litestar.params import FromPath, FromQuery
+
+from forewarn.control import views
+from forewarn.control.api.context import ContextDependency, PrincipalDependency
+from forewarn.control.dashboard.events import event_row
+from forewarn.control.dashboard.recent_history import recent_lines
+from forewarn.control.dashboard.routing import StateFilter, html, page
+from forewarn.control.dashboard.states import EventState, busy_vms, state_of
+from forewarn.core.access import Action
+from forewarn.core.model import HostState
+
+_MOST = 500
+"""VMs of one list; a search finds the others."""
+
+
+@page("/vms", Action.READ_VMS)
+async def list_vms(
+    request: Request[Any, Any, Any],
+    context: ContextDependency,
+    principal: PrincipalDependency,
+    search: FromQuery[str] = "",
+    group: FromQuery[str] = "",
+    host: FromQuery[str] = "",
+    in_state: StateFilter = "",
+) -> Response[bytes]:
+    """List VMs by name."""
+    fleet = context.fleet
+    busy = busy_vms(fleet, principal, context.deallocated.names)
+    if group:
+        names: Iterable[str] = sorted(principal.group(fleet, group).vms)
+    elif host and principal.may(Action.READ_HOSTS):
+        names = sorted(fleet.vms_on(host))
+    elif principal.sees_all:
+        names = await context.names.after("vms", "")
+    else:
+        names = sorted(principal.known_vms(fleet))
+    wanted = search.lower()
+    found = (
+        (vm, busy.get(name, EventState.IDLE))
+        for name in names
+        if wanted in name.lower() and (vm := fleet.vms.get(name)) is not None and host in ("", vm.standing_on)
+    )
+    rows = list(islice((row for row in found if in_state in ("", row[1])), _MOST + 1))
+    return html(
+        request,
+        "vms.html",
+        section="vms",
+        rows=[(vm, state, fleet.events_on(vm.name)) for vm, state in rows[:_MOST]],
+        is_more=len(rows) > _MOST,
+        most=_MOST,
+        filters={"search": search, "group": group, "host": host, "state": in_state},
+        states=[str(each) for each in EventState],
+        last=await recent_lines(context, principal, limit=8),
+    )
+
+
+@page("/vms/{name:str}", Action.READ_VMS)
+async def show_vm(
+    request: Request[Any, Any, Any], context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]
+) -> Response[bytes]:
+    """Show one VM."""
+    fleet = context.fleet
+    vm = principal.vm(fleet, name)
+    events = fleet.events_on(name)
+    return html(
+        request,
+        "vm.html",
+        section="vms",
+        vm=views.detail_vm(fleet, vm),
+        state=state_of(fleet, vm, events),
+        events=[event_row(fleet, each, context.now()) for each in events],
+        hosts=sorted(host for host in fleet.hosts if fleet.state_of(host) is not HostState.FAILED),
+        last=await recent_lines(context, principal, vm=name),
+    )
+
+
+vms = Router("/", route_handlers=[list_vms, show_vm])

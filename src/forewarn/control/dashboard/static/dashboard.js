@@ -1,0 +1,32 @@
+// Every page: times, live regions, actions. Each part is a module of its own.
+import { showTimes } from "./times.js";
+import { follow, rememberRegions } from "./live.js";
+import { enableActions } from "./actions.js";
+import { redeemLink } from "./login.js";
+import { enableSelection } from "./selection.js";
+import { drawFleet } from "./fleet.js";
+import { previewRollout } from "./rollout.js";
+import { drawTimeline } from "./timeline.js";
+
+// On a phone each row of a table is a card, in which the names of the columns stand before the values.
+function labelCells() {
+  for (const table of document.querySelectorAll("table")) {
+    const names = [...table.querySelectorAll("thead th")].map((each) => each.textContent.trim());
+    for (const row of table.tBodies[0]?.rows ?? []) [...row.cells].forEach((cell, number) => { if (names[number]) cell.dataset.label = names[number]; });
+  }
+}
+
+function prepare() {
+  labelCells();
+  showTimes();
+  drawTimeline();
+  drawFleet();
+  previewRollout();
+  enableSelection();
+}
+
+redeemLink();
+rememberRegions();
+prepare();
+enableActions();
+if (document.body.hasAttribute("data-live")) follow(prepare);

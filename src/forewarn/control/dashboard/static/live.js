@@ -1,0 +1,124 @@
+// Live updates: when the service tells of a change, the page is fetched again and its regions that differ are replaced.
+import { text } from "./texts.js";
+
+const QUIET = 60; // ms: changes that come together cause one fetch
+const RETRY = 1000;
+const regions = new Map(); // the HTML of each region as the service sent it, before times were made local
+let isReplaced = false; // whether the page shows an error instead of its own content
+
+export function follow(prepare) {
+  const status = document.getElementById("connection");
+  const every = Number(document.querySelector("[data-every]")?.dataset.every ?? 0) * 1000;
+  let timer = null;
+  let fetching = false;
+  let again = false;
+  let source = null;
+  let next = 0; // not before this time: a page that takes long to render is fetched less often
+
+  function show(isConnected) {
+    status.classList.toggle("lost", !isConnected);
+    status.textContent = text(isConnected ? "connected" : "disconnected");
+  }
+
+  function connect() {
+    source = new EventSource("/v1/changes");
+    source.onopen = () => { show(true); schedule(); };
+    source.onerror = () => {
+      show(false);
+      source.close();
+      schedule(); // the page then tells whether the session has ended
+      setTimeout(connect, RETRY);
+    };
+    for (const kind of document.body.dataset.kinds.split(" ")) source.addEventListener(kind, schedule);
+    source.onmessage = schedule;
+  }
+
+  function schedule() {
+    if (document.hidden) { again = true; return; }
+    timer ??= setTimeout(refresh, Math.max(QUIET, next - performance.now()));
+  }
+
+  async function refresh() {
+    timer = null;
+    if (fetching) { again = true; return; }
+    fetching = true;
+    again = false;
+    const began = performance.now();
+    try {
+      const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+      const to = new URL(response.url);
+      if (response.redirected && to.pathname === "/login") { location.assign(to); return; }
+      if (response.ok) { if (replace(await response.text(), prepare)) again = true; }
+      else if (response.status === 403 || response.status === 404) replaceMain(await response.text());
+    } catch {
+      show(false);
+    } finally {
+      fetching = false;
+      next = performance.now() + 2 * (performance.now() - began);
+      if (again && !document.hidden && !isEditing(document.body)) schedule();
+    }
+  }
+
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && again) schedule(); });
+  document.addEventListener("focusout", () => { if (again) setTimeout(schedule); });
+  addEventListener("pagehide", () => source.close());
+  if (every) setInterval(schedule, every);
+  connect();
+}
+
+// Remember what the service sent; it must run before times are made local.
+export function rememberRegions(root = document) {
+  for (const region of root.querySelectorAll("[data-region]")) regions.set(region.dataset.region, region.innerHTML);
+}
+
+function isEditing(region) {
+  const active = document.activeElement;
+  return region.contains(active) && active.matches('input:not([type="checkbox"], [type="radio"]), textarea, select');
+}
+
+function replaceMain(html) {
+  const fresh = new DOMParser().parseFromString(html, "text/html");
+  document.querySelector("main").replaceChildren(...fresh.querySelector("main").children);
+  document.title = fresh.title;
+  isReplaced = true;
+}
+
+// Return whether a region was left as it is because somebody types into it.
+function replace(html, prepare) {
+  if (isReplaced) { location.reload(); return false; }
+  const fresh = new DOMParser().parseFromString(html, "text/html");
+  let isChanged = false;
+  let isLeft = false;
+  for (const region of document.querySelectorAll("[data-region]")) {
+    const next = fresh.querySelector(`[data-region="${region.dataset.region}"]`)?.innerHTML;
+    if (next === undefined || regions.get(region.dataset.region) === next) continue;
+    if (isEditing(region)) { isLeft = true; continue; }
+    regions.set(region.dataset.region, next);
+    const focused = region.contains(document.activeElement) ? pathOf(document.activeElement, region) : null;
+    const open = [...region.querySelectorAll("details")].map((each) => each.open);
+    const scrolled = [...region.querySelectorAll(".scroll, pre")].map((each) => [each.scrollLeft, each.scrollTop]);
+    region.innerHTML = next;
+    [...region.querySelectorAll("details")].forEach((each, number) => { if (number < open.length) each.open = open[number]; });
+    [...region.querySelectorAll(".scroll, pre")].forEach((each, number) => { if (number < scrolled.length) [each.scrollLeft, each.scrollTop] = scrolled[number]; });
+    if (focused) find(focused, region)?.focus({ preventScroll: true });
+    isChanged = true;
+  }
+  if (isChanged) prepare();
+  return isLeft;
+}
+
+// A link, a button or a box is found again by what it is, and not by its place, which may have changed.
+function pathOf(element, region) {
+  const path = [];
+  for (let each = element; each !== region; each = each.parentElement) path.unshift([...each.parentElement.children].indexOf(each));
+  return [keyOf(element), path];
+}
+
+function keyOf(element) {
+  return [element.tagName, element.getAttribute("href"), element.dataset?.path, element.dataset?.body, element.getAttribute("value"), element.textContent].join("\n");
+}
+
+function find([key, path], region) {
+  const same = [...region.querySelectorAll("a, button, input, summary")].find((each) => keyOf(each) === key);
+  return same ?? path.reduce((each, number) => each?.children[number], region);
+}

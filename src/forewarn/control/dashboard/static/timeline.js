@@ -1,0 +1,180 @@
+// The timeline: bars by lane as SVG; zoom and pan by buttons, keys, Ctrl and wheel, and dragging; the time goes on in it.
+import { text } from "./texts.js";
+import { left as timeLeft, shown, zoned } from "./times.js";
+
+const NAMES = "http://www.w3.org/2000/svg";
+const ROW = 24;
+const TOP = 28;
+const STEPS = [10, 30, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86400, 7 * 86400];
+let view = null; // [begin, end] in seconds
+let bars = [];
+let moving = []; // what changes with the time: functions of it
+let ticking = null;
+let dragged = false;
+
+function node(name, attributes, ...children) {
+  const made = document.createElementNS(NAMES, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+const seconds = () => Date.now() / 1000;
+
+export function drawTimeline() {
+  const svg = document.getElementById("timeline");
+  const data = document.getElementById("timeline-data");
+  if (!svg || !data) return;
+  bars = JSON.parse(data.textContent).bars;
+  if (!view) fit();
+  const redraw = () => paint(svg);
+  if (!ticking) {
+    ticking = setInterval(() => moving.forEach((move) => move(seconds())), 1000);
+    listen(svg, redraw);
+  }
+  redraw();
+}
+
+function listen(svg, redraw) {
+  let from = null;
+  svg.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey) return; // the page scrolls
+    event.preventDefault();
+    const left = leftOf(svg);
+    zoom(event.deltaY > 0 ? 1.25 : 0.8, view[0] + ((event.clientX - svg.getBoundingClientRect().x - left) / Math.max(1, svg.clientWidth - left)) * (view[1] - view[0]));
+    redraw();
+  }, { passive: false });
+  svg.addEventListener("pointerdown", (event) => { from = [event.clientX, view]; dragged = false; });
+  addEventListener("pointermove", (event) => {
+    if (!from || Math.abs(event.clientX - from[0]) < 4 && !dragged) return;
+    dragged = true;
+    const by = ((from[0] - event.clientX) / Math.max(1, svg.clientWidth - leftOf(svg))) * (from[1][1] - from[1][0]);
+    view = [from[1][0] + by, from[1][1] + by];
+    redraw();
+  });
+  addEventListener("pointerup", () => { from = null; });
+  addEventListener("pointercancel", () => { from = null; });
+  svg.addEventListener("click", (event) => { if (dragged) event.preventDefault(); dragged = false; });
+  svg.addEventListener("dragstart", (event) => event.preventDefault());
+  addEventListener("resize", redraw);
+  document.addEventListener("zonechange", redraw);
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.closest("input, textarea, select, dialog")) return;
+    const act = { ArrowLeft: () => pan(-0.2), ArrowRight: () => pan(0.2), "+": () => zoom(0.5), "-": () => zoom(2) }[event.key];
+    if (act) { event.preventDefault(); act(); redraw(); }
+  });
+  for (const button of document.querySelectorAll("[data-pan]")) button.onclick = () => { pan(Number(button.dataset.pan) * 0.5); redraw(); };
+  for (const button of document.querySelectorAll("[data-zoom]")) button.onclick = () => { zoom(Number(button.dataset.zoom)); redraw(); };
+  for (const button of document.querySelectorAll("[data-now]")) button.onclick = () => { fit(); redraw(); };
+}
+
+function fit() {
+  const now = seconds();
+  const begin = Math.min(now - 900, ...bars.map((bar) => bar.announced).slice(-200));
+  const end = Math.max(now + 900, ...bars.map((bar) => endOf(bar, now)).slice(-200));
+  view = [begin - (end - begin) * 0.03, end + (end - begin) * 0.05];
+}
+
+function pan(share) {
+  const by = (view[1] - view[0]) * share;
+  view = [view[0] + by, view[1] + by];
+}
+
+function zoom(factor, at = middle()) {
+  view = [at - (at - view[0]) * factor, at + (view[1] - at) * factor];
+}
+
+// Where buttons and keys zoom: now, if it can be seen.
+function middle() {
+  const now = seconds();
+  return now > view[0] && now < view[1] ? now : (view[0] + view[1]) / 2;
+}
+
+const endOf = (bar, now) => bar.ended ?? Math.max(bar.not_before, now);
+const isNarrow = (svg) => svg.clientWidth < 640;
+const leftOf = (svg) => (isNarrow(svg) ? 0 : 160);
+
+// Place the bars: each lane has rows, in which bars follow each other.
+function arrange(now, head) {
+  const lanes = [];
+  let top = TOP;
+  for (const bar of bars) {
+    const end = endOf(bar, now);
+    if (end < view[0] || bar.announced > view[1]) continue;
+    if (lanes.at(-1)?.name !== bar.lane) lanes.push({ name: bar.lane, rows: [], bars: [] });
+    const lane = lanes.at(-1);
+    let row = lane.rows.findIndex((free) => free <= bar.announced);
+    if (row < 0) row = lane.rows.length;
+    lane.rows[row] = end;
+    lane.bars.push([bar, row]);
+  }
+  for (const lane of lanes) {
+    lane.top = top;
+    top += head + lane.rows.length * ROW + 4;
+  }
+  return [lanes, Math.max(top, TOP + 3 * ROW) + 8];
+}
+
+function paint(svg) {
+  const now = seconds();
+  const [width, left] = [svg.clientWidth || 960, leftOf(svg)];
+  const head = isNarrow(svg) ? 18 : 0;
+  const place = (at) => left + ((at - view[0]) / (view[1] - view[0])) * (width - left);
+  const clip = (at) => Math.min(width, Math.max(left, place(at)));
+  const [lanes, height] = arrange(now, head);
+  const parts = [];
+  moving = [];
+  const step = STEPS.find((each) => ((width - left) * each) / (view[1] - view[0]) >= 90) ?? STEPS.at(-1) * Math.ceil((view[1] - view[0]) / STEPS.at(-1) / 8);
+  for (let at = Math.ceil(view[0] / step) * step; at < view[1]; at += step) {
+    const label = new Date(at * 1000).toLocaleString(undefined, zoned(step >= 86400 ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit", ...(step < 60 ? { second: "2-digit" } : {}), hourCycle: "h23" }));
+    parts.push(node("line", { class: "grid", x1: place(at), x2: place(at), y1: 24, y2: height }), node("text", { class: "axis", x: place(at) + 3, y: 16 }, label));
+  }
+  for (const lane of lanes) {
+    parts.push(node("line", { class: "grid", x1: 0, x2: width, y1: lane.top, y2: lane.top }));
+    const name = node("svg", { x: 0, y: lane.top, width: head ? width : left - 8, height: ROW }, node("title", {}, lane.name), node("text", { class: "lane", x: 4, y: head ? 14 : 18 }, lane.name));
+    parts.push(name);
+    for (const [bar, row] of lane.bars) parts.push(drawBar(bar, lane.top + head + 4 + row * ROW, now, place, clip));
+  }
+  const line = node("line", { class: "now", y1: 20, y2: height });
+  const moveNow = (at) => {
+    line.setAttribute("x1", place(at));
+    line.setAttribute("x2", place(at));
+    line.style.display = place(at) < left || place(at) > width ? "none" : "";
+  };
+  moving.push(moveNow);
+  moveNow(now);
+  parts.push(line);
+  const focused = svg.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  svg.setAttribute("height", height);
+  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  svg.replaceChildren(...parts);
+  if (focused) svg.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function drawBar(bar, y, now, place, clip) {
+  const high = ROW - 8;
+  const begin = clip(bar.announced);
+  const title = node("title", {});
+  const whole = node("rect", { class: `bar-${bar.status}`, x: begin, y, height: high, rx: 3 });
+  const done = bar.started && node("rect", { class: `done bar-${bar.status}`, x: clip(bar.started), y, height: high, rx: 3 });
+  const label = node("text", { x: 6, y: 12 }, bar.label);
+  const room = node("svg", { x: begin, y, height: high }, label);
+  const link = node("a", { href: `/events/${bar.id}` }, title, whole, ...(done ? [done] : []), room);
+  const grow = (at) => {
+    const end = clip(endOf(bar, at));
+    whole.setAttribute("width", Math.max(3, end - begin));
+    done?.setAttribute("width", Math.max(3, end - clip(bar.started)));
+    room.setAttribute("width", Math.max(0, end - begin - 4));
+    const rest = bar.status === "Scheduled" ? timeLeft(bar.not_before - at) : "";
+    label.textContent = rest ? `${rest} · ${bar.label}` : bar.label;
+    title.textContent = `${bar.label} · ${bar.status}${rest && ` · ${rest}`} · NotBefore ${shown(new Date(bar.not_before * 1000))}`;
+  };
+  grow(now);
+  if (bar.ended === null) moving.push(grow);
+  const isInside = (at) => at >= bar.announced && at <= (bar.ended ?? Infinity) && clip(at) === place(at);
+  if (isInside(bar.not_before)) link.append(node("line", { class: "mark", x1: place(bar.not_before), x2: place(bar.not_before), y1: y - 2, y2: y + high + 2 }));
+  for (const [by, at] of bar.approvals) {
+    if (isInside(at)) link.append(node("circle", { class: "approval", cx: place(at), cy: y + high / 2, r: 4 }, node("title", {}, `${text("approved")} ${by} ${shown(new Date(at * 1000))}`)));
+  }
+  return link;
+}

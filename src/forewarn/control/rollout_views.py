@@ -1,0 +1,268 @@
+"""Views of rollouts: how far one is, what it waits for, and how it compares with what was predicted."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from forewarn.core import facts, quiet_hours
+from forewarn.core.facts import Entry, RolloutEnded
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import Event, EventStatus
+from forewarn.core.rollouts.advance import RolloutActionKind, actions_due
+from forewarn.core.rollouts.model import (
+    HOST_ENDS,
+    HostRun,
+    HostStep,
+    Rollout,
+    RolloutPrediction,
+    RolloutState,
+    RolloutTerms,
+    run_key,
+)
+from forewarn.core.rollouts.planning import PlannedWave
+from forewarn.core.rollouts.prediction import SlowGroup
+from forewarn.core.rollouts.sentences import name_of
+from forewarn.wire.azure_names import STATUSES, show_id
+
+_MOST_HOSTS = 200
+"""Hosts of each kind that a view names."""
+
+
+class WaitingEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An unfinished event of a rollout, and what it waits for."""
+
+    id: str
+    group: str
+    host: str
+    status: str
+    waits_for: str
+    """``approval``, ``turn``, ``quiet hours``, ``window``, or ``driver``."""
+    until: datetime | None = None
+    behind: str = ""
+    """The event whose end it waits for."""
+
+
+class RolloutHostView(msgspec.Struct, frozen=True, kw_only=True):
+    """How a host stands in a rollout."""
+
+    host: str
+    step: HostStep
+    wave: int
+    since: datetime
+    reason: str = ""
+    exit_status: int | None = None
+
+
+class RolloutView(msgspec.Struct, frozen=True, kw_only=True):
+    """A rollout."""
+
+    name: str
+    state: str
+    """queued, running, paused, stopping or resting; once it has ended: completed, canceled or stopped."""
+    reason: str = ""
+    blocked: str = ""
+    blocked_until: datetime | None = None
+    operation: str
+    by: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    run: int = 1
+    begins_at: datetime | None = None
+    wave: int
+    hosts: int
+    done: int
+    failed: int
+    skipped: int
+    active: int
+    waiting: int
+    rate: float | None = None
+    """Hosts per hour since it started."""
+    prediction: RolloutPrediction | None = None
+    """What was predicted when it started."""
+    predicted_finish: datetime | None = None
+    """What is predicted now, from its rate."""
+    is_late: bool = False
+
+
+class RolloutDetail(RolloutView, frozen=True, kw_only=True):
+    """A rollout, its hosts and what it waits for."""
+
+    terms: RolloutTerms
+    fleet_windows: tuple[str, ...] = ()
+    check_detail: str = ""
+    """What the gate or the query for alerts said last."""
+    is_checking: bool = False
+    """Whether the gate or the query for alerts is being asked."""
+    current: tuple[RolloutHostView, ...] = ()
+    ended: tuple[RolloutHostView, ...] = ()
+    """Hosts that failed or were skipped; of many, the first."""
+    events: tuple[WaitingEvent, ...] = ()
+    slowest: tuple[SlowGroup, ...] = ()
+    """The groups that the current wave waits for, the longest first."""
+    late_by: float | None = None
+    """Seconds by which it ended after the predicted time; below 0, before it."""
+
+
+class RolloutPlanView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rollout would do. ``start`` accepts it as a saved plan."""
+
+    name: str
+    terms: RolloutTerms
+    waves: tuple[PlannedWave, ...] = ()
+    skipped: dict[str, str] = {}
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    slowest: tuple[SlowGroup, ...] = ()
+    prediction: RolloutPrediction | None = None
+
+
+def view_rollout(rollout: Rollout, now: datetime) -> RolloutView:
+    return RolloutView(**_fields(rollout, now))
+
+
+def detail_rollout(fleet: Fleet, rollout: Rollout, now: datetime) -> RolloutDetail:
+    """Return everything about a rollout that has not ended."""
+    current = [run for host in rollout.active if (run := fleet.rollout_hosts.get(run_key(rollout.name, host)))]
+    events = [(run, fleet.events[id_]) for run in current for id_ in run.events if id_ in fleet.events]
+    return RolloutDetail(
+        **_fields(rollout, now),
+        terms=rollout.terms,
+        fleet_windows=rollout.fleet_windows,
+        check_detail=rollout.check_detail,
+        is_checking=any(each.kind is RolloutActionKind.CHECK for each in actions_due(fleet, rollout, now)),
+        current=tuple(map(_view_run, current)),
+        ended=_ended_runs(fleet, rollout),
+        events=tuple(_view_event(fleet, event, now) for _, event in events),
+        slowest=_slowest(fleet, [event for _, event in events], now),
+    )
+
+
+def detail_ended(entries: Iterable[Entry], name: str) -> RolloutDetail | None:
+    """Return a rollout that has ended, from the entries about it; None where these do not tell."""
+    fleet = Fleet()
+    found: RolloutDetail | None = None
+    for entry in entries:
+        for fact in entry.facts:
+            if not isinstance(fact, facts.RolloutFact) or name_of(fact) != name:
+                continue
+            if not isinstance(fact, facts.RolloutStarted) and name not in fleet.rollouts:
+                continue  # its beginning is no longer in the journal
+            if isinstance(fact, RolloutEnded):
+                found = _detail_end(fleet, fact)
+            fleet.evolve(fact)
+    return found
+
+
+def _detail_end(fleet: Fleet, fact: RolloutEnded) -> RolloutDetail:
+    rollout = fleet.rollouts[fact.rollout]
+    fields = _fields(rollout, fact.at)
+    late_by = (fact.at - fact.prediction.finish).total_seconds() if fact.prediction else None
+    fields |= {"state": str(fact.result), "reason": fact.reason, "ended_at": fact.at, "predicted_finish": None}
+    fields["begins_at"] = fact.next_at
+    return RolloutDetail(
+        **fields,
+        terms=rollout.terms,
+        fleet_windows=rollout.fleet_windows,
+        check_detail=rollout.check_detail,
+        ended=_ended_runs(fleet, rollout),
+        late_by=late_by,
+    )
+
+
+def _fields(rollout: Rollout, now: datetime) -> dict[str, Any]:
+    total = len(rollout.hosts)
+    passed = (now - rollout.started_at).total_seconds()
+    rate = rollout.done / passed * 3600 if rollout.done and passed > 0 else None
+    left = total - rollout.finished
+    return {
+        "name": rollout.name,
+        "state": str(rollout.state),
+        "reason": rollout.reason,
+        "blocked": rollout.blocked,
+        "blocked_until": rollout.blocked_until,
+        "operation": str(rollout.terms.operation),
+        "by": rollout.by,
+        "started_at": rollout.started_at,
+        "run": rollout.run,
+        "begins_at": rollout.begins_at,
+        "wave": rollout.wave,
+        "hosts": total,
+        "done": rollout.done,
+        "failed": rollout.failed,
+        "skipped": rollout.skipped,
+        "active": len(rollout.active),
+        "waiting": left - len(rollout.active),
+        "rate": rate,
+        "prediction": rollout.prediction,
+        "predicted_finish": _predict_finish(rollout, rate, left, now),
+        "is_late": rollout.is_late,
+    }
+
+
+def _predict_finish(rollout: Rollout, rate: float | None, left: int, now: datetime) -> datetime | None:
+    """Return when it is expected to end: from its rate, or where windows interrupt it, as it was planned.
+
+    Nothing is expected of one that does not run.
+    """
+    if rollout.state is not RolloutState.RUNNING:
+        return None
+    begins_at = max(now, rollout.blocked_until or now)
+    if rate and left and not rollout.has_windows:
+        return begins_at + timedelta(hours=left / rate)
+    return max(begins_at, rollout.prediction.finish) if rollout.prediction else None
+
+
+def _view_run(run: HostRun) -> RolloutHostView:
+    return RolloutHostView(
+        host=run.host,
+        step=run.step,
+        wave=run.wave,
+        since=run.at,
+        reason=run.reason or run.failure,
+        exit_status=run.exit_status,
+    )
+
+
+def _ended_runs(fleet: Fleet, rollout: Rollout) -> tuple[RolloutHostView, ...]:
+    if not (rollout.failed or rollout.skipped):
+        return ()
+    runs = (fleet.rollout_hosts.get(run_key(rollout.name, host)) for host in rollout.hosts)
+    ended = (run for run in runs if run and run.step in HOST_ENDS and run.step is not HostStep.DONE)
+    return tuple(_view_run(run) for run, _ in zip(ended, range(_MOST_HOSTS), strict=False))
+
+
+def _view_event(fleet: Fleet, event: Event, now: datetime) -> WaitingEvent:
+    waits_for = "approval"
+    until: datetime | None = event.not_before
+    if event.status is EventStatus.STARTED:
+        waits_for, until = "driver", None
+    elif event.waits_for:
+        waits_for, until = "turn", None
+    elif event.waits_until:
+        hours = fleet.groups[event.group].terms.policy.quiet_hours
+        waits_for = "quiet hours" if quiet_hours.quiet_until(hours, now) else "window"
+        until = event.waits_until
+    return WaitingEvent(
+        id=show_id(event.id),
+        group=event.group,
+        host=event.host,
+        status=STATUSES[event.status],
+        waits_for=waits_for,
+        until=until,
+        behind=show_id(event.waits_for) if event.waits_for else "",
+    )
+
+
+def _slowest(fleet: Fleet, events: list[Event], now: datetime) -> tuple[SlowGroup, ...]:
+    """Return the groups whose events stand for the longest, with what they wait for."""
+    oldest: dict[str, Event] = {}
+    for event in sorted(events, key=lambda event: event.announced_at):
+        oldest.setdefault(event.group, event)
+    return tuple(
+        SlowGroup(
+            group, (now - event.announced_at).total_seconds(), f"waits for {_view_event(fleet, event, now).waits_for}"
+        )
+        for group, event in list(oldest.items())[:5]
+    )

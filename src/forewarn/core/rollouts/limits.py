@@ -1,0 +1,221 @@
+"""What a wave may hold: how many hosts, of which labels, and which share of the fleet and of each group.
+
+Unavailable are the hosts that have failed or are cordoned, and those of waves under way, of all rollouts. Every other
+host counts as capacity, also a spare one without VMs.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from math import ceil, floor
+
+import msgspec
+
+from forewarn.core import hosts as host_rules
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import HostState, Operation
+from forewarn.core.rollouts.model import HostStep, Rollout, RolloutOperation, RolloutTerms, run_key
+from forewarn.core.rollouts.selection import values_of
+
+_LOOKED_AT = 64
+"""Hosts that do not fit into a wave, after which the search for others ends; times the size of the wave."""
+_EVENT_OPERATIONS = {
+    RolloutOperation.FREEZE: Operation.HOST_FREEZE,
+    RolloutOperation.REBOOT: Operation.HOST_REBOOT,
+    RolloutOperation.REDEPLOY: Operation.HOST_REDEPLOY,
+    RolloutOperation.DRAIN: Operation.HOST_DRAIN,
+    RolloutOperation.COMMAND: Operation.HOST_DRAIN,
+}
+
+
+class Wave(msgspec.Struct):
+    """The hosts that begin together, and those that never will."""
+
+    hosts: list[str] = []
+    skipped: dict[str, str] = {}
+    """Hosts that have no part in the rollout any more, and why."""
+    blocked: str = ""
+    """Why the first of the other hosts is not in it."""
+
+
+def event_operation(operation: RolloutOperation) -> Operation:
+    """Return the operation that announces the events of a rollout."""
+    return _EVENT_OPERATIONS[operation]
+
+
+def allowed_hosts(terms: RolloutTerms, total: int) -> int:
+    """Return how many hosts of the fleet may be unavailable at once."""
+    return floor(terms.fleet_share * total + 1e-9)
+
+
+def allowed_vms(terms: RolloutTerms, running: int) -> int:
+    """Return how many running VMs of a group may be on hosts of waves at once."""
+    return floor(terms.group_share * running + 1e-9)
+
+
+class Occupancy:
+    """What is unavailable at present: it is filled as hosts are taken into a wave."""
+
+    def __init__(self, fleet: Fleet, terms: RolloutTerms) -> None:
+        self._fleet = fleet
+        self._terms = terms
+        self._hosts: dict[str, None] = {}
+        self._groups: Counter[str] = Counter()
+        self._values: Counter[tuple[str, str]] = Counter()
+        self._taken = 0
+        self._counted: tuple[str, Counter[str]] = "", Counter()
+
+    def add_present(self) -> None:
+        """Count what is unavailable already; of hosts in waves, their VMs as well."""
+        fleet = self._fleet
+        self._hosts.update(fleet.cordoned)
+        self._hosts.update(dict.fromkeys(host for host, state in fleet.host_states.items() if state is _FAILED))
+        for rollout in fleet.rollouts.values():
+            for host in rollout.active:
+                self._hosts[host] = None
+                self._add_groups(host)
+
+    def _add_groups(self, host: str) -> None:
+        if self._terms.group_share < 1:  # else it is not needed
+            self._groups.update(self.groups_on(host))
+
+    def groups_on(self, host: str) -> Counter[str]:
+        """Count the running VMs of each group on a host."""
+        if self._counted[0] != host:  # most hosts are looked at and then taken
+            vms = (self._fleet.vms[name] for name in self._fleet.vms_on(host))
+            self._counted = host, Counter([vm.group for vm in vms if not vm.deallocated])
+        return self._counted[1]
+
+    def take(self, host: str) -> None:
+        self._taken += 1
+        self._hosts[host] = None
+        self._add_groups(host)
+        self._values.update(self._values_of(host))
+
+    def against(self, host: str) -> str:
+        """Say which limit keeps a host from the wave; empty when none does."""
+        terms, fleet = self._terms, self._fleet
+        if self._taken >= terms.parallel:
+            return f"{terms.parallel} hosts are in the wave already"
+        for label, value in self._values_of(host):
+            if self._values[label, value] >= terms.parallel_per[label]:
+                return f"{terms.parallel_per[label]} hosts with {label} {value} are in the wave already"
+        allowed = allowed_hosts(terms, len(fleet.hosts))
+        if terms.fleet_share < 1 and len(self._hosts) + (host not in self._hosts) > allowed:
+            return f"{len(self._hosts)} of {len(fleet.hosts)} hosts are unavailable, and {allowed} may be"
+        if terms.group_share < 1:
+            return self._against_groups(host)
+        return ""
+
+    def alone_against(self, host: str) -> str:
+        """Say which limit a host breaks by itself, so that it can never be met; empty when none is broken."""
+        if self._terms.group_share >= 1:
+            return ""
+        for group, here in sorted(self.groups_on(host).items()):
+            running = self._running_of(group)
+            allowed = allowed_vms(self._terms, running)
+            if here > allowed:
+                names = [name for name in sorted(self._fleet.vms_on(host)) if self._fleet.vms[name].group == group]
+                return (
+                    f"host {host} alone has {here} of the {running} running VMs of group {group}, and only {allowed} "
+                    f"may be unavailable at once; move {here - allowed} of {', '.join(names[:5])} to other hosts, "
+                    f"or allow a larger --group-share"
+                )
+        return ""
+
+    def _against_groups(self, host: str) -> str:
+        for group, here in self.groups_on(host).items():
+            allowed = allowed_vms(self._terms, self._running_of(group))
+            if self._groups[group] + here > allowed:
+                return f"{self._groups[group]} VMs of group {group} are on hosts of waves, and {allowed} may be"
+        return ""
+
+    def _running_of(self, group: str) -> int:
+        return len(self._fleet.groups[group].vms) - self._fleet.stopped.get(group, 0)
+
+    def _values_of(self, host: str) -> Iterator[tuple[str, str]]:
+        for label in self._terms.parallel_per:
+            yield from ((label, value) for value in values_of(self._fleet, host, label))
+
+
+def least_share(total: int) -> str:
+    """Return the smallest share of the fleet that lets one host be maintained, as it is written."""
+    return f"{ceil(100 / total)}%"
+
+
+def why_left_out(fleet: Fleet, terms: RolloutTerms, host: str) -> str:
+    """Say why a host has no part in the rollout; empty when it has."""
+    if host not in fleet.hosts:
+        return "the host was removed from the fleet"
+    if fleet.state_of(host) is HostState.FAILED:
+        return "the host has failed"
+    if fleet.state_of(host) is HostState.MAINTENANCE:
+        return "the host is in maintenance"
+    if terms.opt_out and terms.opt_out in fleet.hosts[host].labels:
+        return f"the host opts out by its label {terms.opt_out}"
+    return ""
+
+
+def next_wave(fleet: Fleet, rollout: Rollout) -> Wave:
+    """Choose the hosts of the next wave, from the fleet as it is now. It costs what it touches."""
+    busy = {host for other in fleet.rollouts.values() if other.name != rollout.name for host in other.active}
+    receiving = _receiving(fleet) if rollout.terms.operation.drains else {}
+
+    def obstacle(host: str) -> str:
+        if host in busy:
+            return f"host {host} is in a wave of another rollout"
+        if host in receiving:
+            return f"event {receiving[host]} moves VMs to {host}"
+        return _unfinished(fleet, rollout.terms, host)
+
+    return choose(fleet, rollout.terms, _waiting(fleet, rollout), obstacle)
+
+
+def choose(
+    fleet: Fleet,
+    terms: RolloutTerms,
+    waiting: Iterable[str],
+    obstacle: Callable[[str], str] = lambda _: "",
+) -> Wave:
+    """Take hosts into a wave in their order, as the limits allow; ``obstacle`` says what else is against one."""
+    occupancy = Occupancy(fleet, terms)
+    occupancy.add_present()
+    wave = Wave(hosts=[], skipped={})
+    looked_at = 0
+    for host in waiting:
+        if reason := why_left_out(fleet, terms, host):
+            wave.skipped[host] = reason
+            continue
+        if reason := occupancy.against(host) or obstacle(host):
+            wave.blocked = wave.blocked or reason
+            looked_at += 1
+        else:
+            occupancy.take(host)
+            wave.hosts.append(host)
+        if len(wave.hosts) >= terms.parallel or looked_at >= _LOOKED_AT * terms.parallel:
+            break
+    return wave
+
+
+def _waiting(fleet: Fleet, rollout: Rollout) -> Iterable[str]:
+    """Yield the hosts that have not begun; only canaries as long as one of these has not."""
+    end = rollout.canaries if rollout.position < rollout.canaries else len(rollout.hosts)
+    for place in range(rollout.position, end):
+        run = fleet.rollout_hosts.get(run_key(rollout.name, rollout.hosts[place]))
+        if run is None or run.step is HostStep.WAITING:
+            yield rollout.hosts[place]
+
+
+def _unfinished(fleet: Fleet, terms: RolloutTerms, host: str) -> str:
+    """Say which event is in the way of announcing the operation; empty when none is."""
+    standing = host_rules.unfinished(fleet, host, event_operation(terms.operation))
+    if standing:
+        return f"host {host} has an unfinished {terms.operation} already: event {standing[0].id}"
+    return ""
+
+
+def _receiving(fleet: Fleet) -> dict[str, str]:
+    """Return the hosts that unfinished events move VMs to, each with such an event."""
+    return {host: event.id for event in fleet.events.values() for host in event.targets}
+
+
+_FAILED = HostState.FAILED

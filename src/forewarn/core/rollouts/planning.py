@@ -1,0 +1,214 @@
+"""What a rollout would do: its waves, when they are expected, and everything it cannot do. Nothing is announced."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import msgspec
+
+from forewarn.core import quiet_hours
+from forewarn.core.errors import PlanOutdated, Refused
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import HostState
+from forewarn.core.notice import Rules
+from forewarn.core.placement import running_on
+from forewarn.core.rollouts import windows
+from forewarn.core.rollouts.advance import why_refused
+from forewarn.core.rollouts.checks import check_terms, expected_length
+from forewarn.core.rollouts.limits import Occupancy, allowed_hosts, choose, why_left_out
+from forewarn.core.rollouts.model import RecordedLength, RolloutOperation, RolloutPrediction, RolloutTerms
+from forewarn.core.rollouts.prediction import Experience, Forecaster, SlowGroup
+from forewarn.core.rollouts.selection import count_canaries, select_hosts
+
+_MOST_PROBLEMS = 50
+
+
+class PlannedWave(msgspec.Struct, frozen=True):
+    """Hosts that would begin together."""
+
+    hosts: tuple[str, ...]
+    starts_at: datetime
+    ends_at: datetime
+
+
+class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rollout would do on the fleet as it is."""
+
+    name: str
+    terms: RolloutTerms
+    waves: tuple[PlannedWave, ...] = ()
+    skipped: dict[str, str] = {}
+    """Hosts that would be left out, and why."""
+    problems: tuple[str, ...] = ()
+    """What it cannot do; with any of these it is refused."""
+    notes: tuple[str, ...] = ()
+    """What is done otherwise than one might expect."""
+    slowest: tuple[SlowGroup, ...] = ()
+    prediction: RolloutPrediction | None = None
+    recorded: RecordedLength = RecordedLength()
+    """How long one host took earlier."""
+
+
+def make_plan(
+    fleet: Fleet,
+    name: str,
+    terms: RolloutTerms,
+    now: datetime,
+    rules: Rules,
+    experience: Experience,
+    *,
+    runs_commands: bool,
+    live: bool = False,
+) -> RolloutPlan:
+    """Plan a rollout; refuse only what names no hosts."""
+    hosts = select_hosts(fleet, terms)
+    canaries = count_canaries(fleet, terms, hosts)
+    refused = why_refused(fleet, name, terms, hosts)
+    recorded = experience.length_of(terms.operation)
+    found = _problems(fleet, terms, hosts, now, rules, recorded.host, runs_commands=runs_commands)
+    problems = [*([refused] if refused else ()), *found]
+    if problems:
+        return RolloutPlan(name=name, terms=terms, problems=tuple(problems[:_MOST_PROBLEMS]))
+    skipped: dict[str, str] = {}
+    waves = list(_waves(fleet, terms, hosts, canaries, skipped))
+    forecast = Forecaster(fleet, terms, rules, experience, live=live).predict(waves, canaries, now)
+    return RolloutPlan(
+        name=name,
+        terms=terms,
+        waves=tuple(
+            PlannedWave(each, when.starts_at, when.ends_at) for each, when in zip(waves, forecast.waves, strict=True)
+        ),
+        skipped=skipped,
+        notes=tuple(_notes(fleet, hosts)),
+        slowest=forecast.slowest,
+        prediction=forecast.total,
+        recorded=recorded,
+    )
+
+
+def check_saved(saved: RolloutPlan, present: RolloutPlan) -> None:
+    """Refuse a saved plan that the fleet has overtaken: other waves, or something that cannot be done any more."""
+    if present.problems:
+        raise Refused(present.problems[0])
+    before, after = [set(wave.hosts) for wave in saved.waves], [set(wave.hosts) for wave in present.waves]
+    if before == after:
+        return
+    number = next(
+        (n for n, (one, other) in enumerate(zip(before, after, strict=False)) if one != other),
+        min(len(before), len(after)),
+    )
+    was = ", ".join(sorted(before[number])[:5]) if number < len(before) else "nothing"
+    now = ", ".join(sorted(after[number])[:5]) if number < len(after) else "nothing"
+    raise PlanOutdated(
+        f"the fleet has changed since the rollout was planned: wave {number + 1} was {was}, and would be {now} now; "
+        "plan it again: forewarn rollout plan"
+    )
+
+
+def _waves(
+    fleet: Fleet, terms: RolloutTerms, hosts: tuple[str, ...], canaries: int, skipped: dict[str, str]
+) -> Iterator[tuple[str, ...]]:
+    """Yield the waves of a fleet in which nothing else happens meanwhile."""
+    for part in (hosts[:canaries], hosts[canaries:]):
+        begun: set[str] = set()
+        place = 0
+        while place < len(part):
+            waiting = (part[number] for number in range(place, len(part)) if part[number] not in begun)
+            wave = choose(fleet, terms, waiting)
+            skipped.update(wave.skipped)
+            begun.update(wave.hosts, wave.skipped)
+            while place < len(part) and part[place] in begun:
+                place += 1
+            if wave.hosts:
+                yield tuple(wave.hosts)
+            elif not wave.skipped:
+                skipped.update({host: f"it would wait: {wave.blocked}" for host in part if host not in begun})
+                return
+
+
+def _problems(
+    fleet: Fleet,
+    terms: RolloutTerms,
+    hosts: tuple[str, ...],
+    now: datetime,
+    rules: Rules,
+    recorded: float,
+    *,
+    runs_commands: bool,
+) -> Iterator[str]:
+    try:
+        check_terms(fleet, terms, hosts, now, rules, runs_commands=runs_commands, recorded=recorded)
+    except Refused as refused:
+        yield str(refused)
+        occupancy = Occupancy(fleet, terms)
+        alone = (occupancy.alone_against(host) for host in hosts if not why_left_out(fleet, terms, host))
+        yield from (each for each in alone if each and each != str(refused))
+        return
+    lasts = timedelta(seconds=expected_length(terms, rules, recorded))
+    yield from _quiet_problems(fleet, terms, hosts, now, rules, lasts)
+    if terms.operation is RolloutOperation.DRAIN:
+        yield from _drain_problems(fleet, terms, hosts)
+
+
+def _drain_problems(fleet: Fleet, terms: RolloutTerms, hosts: tuple[str, ...]) -> Iterator[str]:
+    """Say what drained hosts lead to, which stay cordoned."""
+    drained = [host for host in hosts if not why_left_out(fleet, terms, host)]
+    unavailable = {*fleet.cordoned, *drained}
+    unavailable.update(host for host, state in fleet.host_states.items() if state is HostState.FAILED)
+    moved = next((host for host in drained if running_on(fleet, host)), "")
+    if moved and unavailable.issuperset(fleet.hosts):
+        yield f"the VMs of {moved} have nowhere to go: every other host is drained, cordoned or failed; leave one out"
+    allowed = allowed_hosts(terms, len(fleet.hosts))
+    if terms.fleet_share < 1 and len(unavailable) > allowed:
+        yield (
+            f"drained hosts stay cordoned: {len(unavailable)} of {len(fleet.hosts)} hosts would be unavailable, and "
+            f"{allowed} may be; choose fewer hosts, or allow a larger --fleet-share"
+        )
+
+
+def _quiet_problems(
+    fleet: Fleet, terms: RolloutTerms, hosts: tuple[str, ...], now: datetime, rules: Rules, lasts: timedelta
+) -> Iterator[str]:
+    """Name the groups that are quiet whenever a window is open."""
+    own, general = terms.windows, rules.maintenance_windows
+    if not (own or general):
+        return
+    verdicts: dict[tuple[str, ...], bool] = {}
+    for group in dict.fromkeys(fleet.vms[name].group for host in hosts for name in fleet.vms_on(host)):
+        hours = fleet.groups[group].terms.policy.quiet_hours
+        if hours and not verdicts.setdefault(hours, _is_ever_awake(hours, own, general, now, lasts)):
+            yield (
+                f"group {group} has quiet hours ({', '.join(hours)}) whenever a maintenance window is open; "
+                "change its quiet hours, or the windows"
+            )
+
+
+def _is_ever_awake(
+    hours: tuple[str, ...], own: tuple[str, ...], general: tuple[str, ...], now: datetime, lasts: timedelta
+) -> bool:
+    when: datetime | None = now
+    last = now + timedelta(days=28)
+    while when and when < last:
+        when = windows.next_start(own, general, when, lasts)
+        if when is None:
+            return False
+        quiet = quiet_hours.quiet_until(hours, when)
+        if quiet is None:
+            return True
+        when = quiet
+    return False
+
+
+def _notes(fleet: Fleet, hosts: tuple[str, ...]) -> Iterator[str]:
+    """Name the groups whose VMs on one host take turns, because they are of several domains."""
+    told = 0
+    for host in hosts:
+        domains: dict[str, set[tuple[int, int]]] = {}
+        for name in fleet.vms_on(host):
+            vm = fleet.vms[name]
+            domains.setdefault(vm.group, set()).add((vm.update_domain, vm.fault_domain))
+        for group, found in sorted(domains.items()):
+            if len(found) > 1:
+                told += 1
+                if told > _MOST_PROBLEMS:
+                    return
+                yield f"the VMs of group {group} on {host} are of {len(found)} domains, and take turns"

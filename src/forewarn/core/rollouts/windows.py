@@ -1,0 +1,115 @@
+"""Maintenance windows: when the events of a rollout may start.
+
+They are written like quiet hours: ``Sat,Sun 02:00-06:00 Europe/Berlin``. A window opens and closes when clocks there
+first show it; where they skip that time, when they are put forward. What is open needs a window of the rollout and
+one of the fleet, where these have any; windows that touch or overlap are one.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, time, timedelta
+
+from forewarn.core import quiet_hours
+from forewarn.core.errors import Refused
+from forewarn.core.rollouts.model import Rollout
+
+_ONE_DAY = timedelta(days=1)
+_SEARCHED = timedelta(days=60)
+"""Windows recur weekly; what does not open within this time never does."""
+_EVER = datetime(9999, 1, 1, tzinfo=UTC)
+
+Stretch = tuple[datetime, datetime]
+"""From when to when something is open."""
+
+
+def open_until(own: tuple[str, ...], fleet: tuple[str, ...], now: datetime) -> datetime | None:
+    """Return when the window closes that ``now`` falls into; None when none is open."""
+    begin, end = next(_stretches(own, fleet, now), (_EVER, _EVER))
+    return end if begin <= now else None
+
+
+def next_start(own: tuple[str, ...], fleet: tuple[str, ...], earliest: datetime, lasts: timedelta) -> datetime | None:
+    """Return the first time from ``earliest`` on at which something can start and end inside one window."""
+    for begin, end in _stretches(own, fleet, earliest):
+        start = max(begin, earliest)
+        if end - start >= lasts:
+            return start
+    return None
+
+
+def held_until(rollout: Rollout, now: datetime) -> datetime | None:
+    """Return when an event of a rollout may start that may not start now; None where it may, or never can."""
+    start = next_start(rollout.terms.windows, rollout.fleet_windows, now, timedelta(seconds=rollout.lasts))
+    return start if start and start > now else None
+
+
+def check(own: tuple[str, ...], fleet: tuple[str, ...], now: datetime, lasts: timedelta) -> None:
+    """Refuse windows that cannot be read, never open, or are too short for one host."""
+    for written in own:
+        try:
+            quiet_hours.check_period(written)
+        except Refused as refused:
+            raise Refused(str(refused).replace("quiet hours", "maintenance window", 1)) from None
+    if not (own or fleet) or next_start(own, fleet, now, lasts):
+        return
+    both = (
+        f"the rollout's windows ({', '.join(own) or 'any time'}) and the fleet's ({', '.join(fleet) or 'any time'})"
+    )
+    if next_start(own, fleet, now, timedelta(0)):
+        raise Refused(
+            f"no window is long enough: one host takes about {round(lasts.total_seconds() / 60)} min, and {both} "
+            "are never open together for so long; give longer windows, or state a shorter --expected"
+        )
+    raise Refused(f"{both} are never open together; change one of them so that they overlap")
+
+
+def _stretches(own: tuple[str, ...], fleet: tuple[str, ...], after: datetime) -> Iterator[Stretch]:
+    """Yield what is open after a time, in order."""
+    mine, theirs = _merged(own, after), _merged(fleet, after)
+    one, other = next(mine, None), next(theirs, None)
+    while one and other:
+        begin, end = max(one[0], other[0]), min(one[1], other[1])
+        if begin < end:
+            yield begin, end
+        if one[1] <= other[1]:
+            one = next(mine, None)
+        else:
+            other = next(theirs, None)
+
+
+def _merged(written: tuple[str, ...], after: datetime) -> Iterator[Stretch]:
+    if not written:
+        yield datetime.min.replace(tzinfo=UTC), _EVER
+        return
+    last: Stretch | None = None
+    for begin, end in _in_order(written, after):
+        if last and begin <= last[1]:
+            last = last[0], max(last[1], end)
+            continue
+        if last:
+            yield last
+        last = begin, end
+    if last:
+        yield (last[0], _EVER) if last[0] <= after and last[1] - after > _SEARCHED - _ONE_DAY else last
+
+
+def _in_order(written: Iterable[str], after: datetime) -> Iterator[Stretch]:
+    """Yield the stretches of single windows that end after a time, by their beginning."""
+    periods = [quiet_hours.read(each) for each in written]
+    day = (after - 2 * _ONE_DAY).date()
+    last = (after + _SEARCHED).date()
+    pending: list[Stretch] = []
+    while day <= last:
+        for period in periods:
+            if day.weekday() in period.days:
+                begin = datetime.combine(day, period.begins)
+                end = quiet_hours.first_shown(begin + period.lasts, period.zone)
+                stretch = quiet_hours.first_shown(begin, period.zone), end
+                if stretch[0] < end and end > after:
+                    pending.append(stretch)
+        day += _ONE_DAY
+        # Time zones lie within a day of each other: what begins before this cannot come later.
+        sure = datetime.combine(day, time(), UTC) - _ONE_DAY
+        pending.sort()
+        while pending and pending[0][0] < sure:
+            yield pending.pop(0)
+    yield from pending

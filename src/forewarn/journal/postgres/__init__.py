@@ -1,0 +1,1 @@
+"""The journal that several nodes share: a schema of PostgreSQL."""

@@ -1,0 +1,59 @@
+"""Which host of an address accepted writes last: all sessions of this process try it first.
+
+A host that drops packets costs every session that tries it the time to give up. When a session finds that another
+host accepts writes, the sessions on the host before are ended: they would wait for an answer that does not come.
+"""
+
+from threading import Lock as Mutex
+from weakref import WeakKeyDictionary
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from forewarn.journal.postgres.connection import LimitedConnection
+
+_Server = tuple[str, str]
+"""Host and port."""
+
+
+class HostOrder:
+    """The hosts of the addresses that this process uses; from any thread."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, _Server] = {}
+        self._sessions: WeakKeyDictionary[LimitedConnection, tuple[str, _Server]] = WeakKeyDictionary()
+        self._mutex = Mutex()
+
+    def arrange(self, conninfo: str) -> str:
+        """Return an address with the host in front that accepted writes last."""
+        last = self._last.get(conninfo)
+        given = {key: str(value) for key, value in conninfo_to_dict(conninfo).items()}
+        columns = {key: given[key].split(",") for key in ("host", "hostaddr", "port") if key in given}
+        count = max(map(len, columns.values()), default=0)
+        if last is None or count < 2:
+            return conninfo
+        rows = [
+            {key: values[number if len(values) > 1 else 0] for key, values in columns.items()}
+            for number in range(count)
+        ]
+        rows.sort(key=lambda row: (row.get("host") or row.get("hostaddr"), row.get("port") or last[1]) != last)
+        return make_conninfo("", **given | {key: ",".join(row[key] for row in rows) for key in columns})
+
+    def note(self, conninfo: str, connection: LimitedConnection) -> None:
+        """Take note of a session that accepts writes, and end those on another host of its address."""
+        server = connection.info.host, str(connection.info.port)
+        with self._mutex:
+            self._last[conninfo] = server
+            self._sessions[connection] = conninfo, server
+            others = [
+                session
+                for session, (address, host) in self._sessions.items()
+                if address == conninfo and host != server
+            ]
+            for session in others:
+                del self._sessions[session]
+        for session in others:
+            session.interrupt()
+
+
+HOSTS = HostOrder()
+"""Those of this process."""

@@ -1,0 +1,118 @@
+"""Heartbeats and the lease, on a session of their own."""
+
+from collections.abc import Callable
+from threading import Lock as Mutex
+from typing import TypeVar
+
+import psycopg
+
+from forewarn.journal.postgres.address import DatabaseAddress
+from forewarn.journal.postgres.connection import LimitedConnection
+from forewarn.journal.postgres.errors import translate_errors
+from forewarn.journal.postgres.sessions import connect
+from forewarn.journal.shared import ClusterMember, ClusterState, LeaseState, NodeNameTaken, NodeReport
+
+_Value = TypeVar("_Value")
+
+
+class LeaseKeeper:
+    """Sends heartbeats; one call at a time, from any thread."""
+
+    def __init__(self, address: DatabaseAddress) -> None:
+        self._address = address
+        self._connection: LimitedConnection | None = None
+        self._mutex = Mutex()
+
+    def heartbeat(self, report: NodeReport, lease: float) -> ClusterState:
+        return self._call(lambda connection: _beat(connection, report, lease), lease)
+
+    def release(self, node: str, term: int) -> None:
+        self._call(lambda connection: connection.run("release", node=node, term=term))
+
+    def leave(self, name: str, process: str) -> None:
+        self._call(lambda connection: connection.run("leave", name=name, process=process))
+
+    def close(self) -> None:
+        with self._mutex:
+            self._close()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _call(self, call: Callable[[LimitedConnection], _Value], limit: float = 3.0) -> _Value:
+        """Call with the session; one that was lost since the last call is opened again."""
+        with self._mutex, translate_errors(self._address.place):
+            try:
+                if self._connection is not None:
+                    self._connection.limit = limit
+                    try:
+                        return call(self._connection)
+                    except psycopg.OperationalError:
+                        if not self._connection.closed:
+                            raise
+                self._connection = connect(self._address, limit)
+                return call(self._connection)
+            except NodeNameTaken:
+                raise
+            except BaseException:
+                self._close()
+                raise
+
+
+def _beat(connection: LimitedConnection, report: NodeReport, lease: float) -> ClusterState:
+    if not connection.run(
+        "beat",
+        name=report.name,
+        process=report.process,
+        address=report.address,
+        release=report.release,
+        format=report.format,
+        revision=report.revision,
+        can_lead=report.can_lead,
+        lease=lease,
+    ):
+        raise NodeNameTaken(
+            f"another process has the name of node {report.name!r}: give each node a name of its own, and each"
+            " cluster a database of its own"
+        )
+    ((term, leader, process, remaining, revision, now, format_),) = connection.run("read_state")
+    has_leader = remaining > 0
+    if has_leader and process == report.process and format_ < report.format:
+        connection.run("raise_format")
+    members = connection.run("read_members")
+    return ClusterState(
+        lease=LeaseState(
+            term=term,
+            node=leader if has_leader else "",
+            process=process if has_leader else "",
+            remaining=remaining,
+        ),
+        revision=revision,
+        now=now,
+        format=format_,
+        members=tuple(_member(*row) for row in members),
+    )
+
+
+def _member(
+    name: str,
+    process: str,
+    address: str,
+    release: str,
+    format_: int,
+    revision: int,
+    can_lead: bool,  # noqa: FBT001 - a column
+    age: float,
+) -> ClusterMember:
+    report = NodeReport(
+        name=name,
+        process=process,
+        address=address,
+        release=release,
+        format=format_,
+        revision=revision,
+        can_lead=can_lead,
+    )
+    return ClusterMember(report=report, age=age)

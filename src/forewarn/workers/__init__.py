@@ -1,0 +1,1 @@
+"""Worker processes that share the metadata port: they follow the leader, answer VMs and pass commands on."""

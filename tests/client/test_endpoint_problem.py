@@ -1,0 +1,26 @@
+"""What answers mean that are not the one hoped for."""
+
+import pytest
+
+from forewarn.client.endpoint_problem import is_service_like, problem_of_response
+from forewarn.http.codec import HttpResponse
+
+HTML = {"content-type": "text/html"}
+JSON = {"content-type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("said", "has_remedy"), [("the name is not among allowed_hosts", False), ("this VM is not known", True)]
+)
+def test_a_refused_vm_is_told_what_to_do(said: str, *, has_remedy: bool) -> None:
+    """Where the name of the service is refused, the answer itself says it."""
+    problem = problem_of_response("http://h", HttpResponse(403, JSON, b'{"error":"%b"}' % said.encode()))
+
+    assert ("have it added to the fleet" in str(problem.error)) is has_remedy
+
+
+@pytest.mark.parametrize("status", [410, 429, 500])
+def test_a_page_for_people_is_from_no_service(status: int) -> None:
+    """A proxy or another server answers there."""
+    assert is_service_like(HttpResponse(status, JSON, b"{}"))
+    assert not is_service_like(HttpResponse(status, HTML, b"<html></html>"))

@@ -1,0 +1,81 @@
+"""A cluster under load survives every fault: what was acknowledged is recorded once, and nothing is done twice."""
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.cluster.cluster_load import FAULTS, LONGEST_OUTAGE, LONGEST_SILENCE, LoadedCluster, silence_primary
+from tests.cluster.database_pair import DatabasePair, network_namespace
+
+log = logging.getLogger(__name__)
+pytestmark = pytest.mark.end_to_end
+
+ROUNDS, IN_A_ROW = 4, 5
+SEED = 1
+
+
+def mixtures() -> list[list[Callable[[LoadedCluster], float]]]:
+    """Return the faults of each round: every one at least once, the others and the order chosen at random."""
+    random = Random(SEED)
+    chosen = [*FAULTS, *random.choices(FAULTS, k=ROUNDS * IN_A_ROW - len(FAULTS))]
+    random.shuffle(chosen)
+    return [chosen[start : start + IN_A_ROW] for start in range(0, len(chosen), IN_A_ROW)]
+
+
+@pytest.fixture(scope="module")
+def databases() -> Iterator[DatabasePair]:
+    with network_namespace():
+        made = DatabasePair()
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, databases: DatabasePair, request: pytest.FixtureRequest) -> Iterator[LoadedCluster]:
+    databases.create_database()
+    made = LoadedCluster(tmp_path, databases, getattr(request, "param", 0))
+    try:
+        made.start()
+        yield made
+    finally:
+        made.close()
+    for node in made.nodes.values():
+        assert "Traceback" not in node.log
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_loses_nothing_and_is_over_soon(
+    cluster: LoadedCluster, fault: Callable[[LoadedCluster], float]
+) -> None:
+    """Operations and approvals go on at every node that runs; afterwards all nodes agree byte for byte."""
+    with cluster.load():
+        outage = fault(cluster)
+    cluster.check()
+    log.info("%s: served after %.1f s", fault.__name__, outage)
+    assert outage < LONGEST_OUTAGE
+
+
+def test_a_primary_that_falls_silent_is_left(cluster: LoadedCluster) -> None:
+    """Nothing is lost, and no node waits for it for longer than the limits of a heartbeat and a connection."""
+    with cluster.load():
+        outage = silence_primary(cluster)
+    cluster.check()
+    log.info("served after %.1f s", outage)
+    assert outage < LONGEST_SILENCE
+
+
+@pytest.mark.parametrize(("cluster", "faults"), [*enumerate(mixtures())], indirect=["cluster"], ids=range(ROUNDS))
+def test_a_mixture_of_faults_loses_nothing(
+    cluster: LoadedCluster, faults: list[Callable[[LoadedCluster], float]]
+) -> None:
+    """Faults in a row, chosen at random: twenty in all; none of them is noticed for long."""
+    with cluster.load():
+        outages = [(fault(cluster), fault.__name__) for fault in faults]
+    cluster.check()
+    log.info("served after %s", outages)
+    assert max(outages)[0] < LONGEST_OUTAGE, outages

@@ -1,0 +1,301 @@
+"""The dashboard in a real Chromium: login, live updates, actions, accessibility, hostile names, small screens."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+
+from forewarn.config.values import ListenAddress
+from forewarn.control.client import ControlClient
+from forewarn.control.server.control_plane import ControlPlane
+from forewarn.control.server.sockets import ControlSockets
+from forewarn.core.commands import CancelEvent, ChangeFleet, Enrol, OperateVm, StartRollout, VmOperation
+from forewarn.core.model import Caller, CallerKind, Host, Role, Vm
+from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
+from tests.control.dashboard.test_login import token_of
+from tests.harness import ApiHarness
+
+pytestmark = pytest.mark.end_to_end
+
+ANN = Caller(CallerKind.OPERATOR, "ann")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
+PAGES = (
+    *("/", "/fleet", "/fleet?by=group", "/timeline", "/vms", "/vms/web-0", "/hosts", "/hosts/h1", "/groups"),
+    *("/groups/web", "/rollouts", "/history", "/health", "/access", "/notifications"),
+)
+_EXPECTED = (
+    "ERR_INCOMPLETE_CHUNKED_ENCODING",
+    "409 (Conflict)",
+    "401 (Unauthorized)",
+    "404 (Not Found)",
+    "ERR_CONNECTION_REFUSED",
+)
+PHONE = {"width": 390, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(autouse=True)
+def enrolled(harness: ApiHarness) -> None:
+    """Let operations be announced, instead of begun at once."""
+    harness.do(Enrol(id="a" * 32, by=ANN, group="web", vm="web-0"))
+
+
+@contextmanager
+def opened(chromium: Browser, harness: ApiHarness, path: str = "/", **context: object) -> Iterator[Page]:
+    """Open a page, logged in by a link; a message of the browser about an error fails the test."""
+    problems: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        is_expected = any(each in message.text for each in _EXPECTED)
+        if message.type == "error" and not is_expected:
+            problems.append(message.text)
+
+    session = chromium.new_context(base_url=f"http://127.0.0.1:{harness.control_plane.port}", **context)  # type: ignore[arg-type]
+    page = session.new_page()
+    page.on("console", hear)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("dialog", lambda dialog: problems.append(dialog.message))
+    link = harness.ask("POST", "/v1/dashboard/links", {"token": harness.token("browser")})
+    page.goto(link.json["path"])
+    page.wait_for_url("**/")
+    page.goto(path)
+    yield page
+    session.close()
+    assert problems == []
+
+
+def restart(harness: ApiHarness, vm: str = "web-0", number: int = 1, description: str | None = None) -> None:
+    harness.do(OperateVm(id=f"{number:032x}", by=ANN, operation=VmOperation.RESTART, vm=vm, description=description))
+
+
+def test_a_link_logs_in_and_leaves_no_code_behind(chromium: Browser, harness: ApiHarness) -> None:
+    """Neither in the address nor in the history of the browser."""
+    with opened(chromium, harness) as page:
+        expect(page.locator("h1")).to_have_text("Tonight")
+        assert "code" not in page.url
+
+
+def test_an_announcement_appears_by_itself(chromium: Browser, harness: ApiHarness) -> None:
+    """And is gone when it is canceled, without a reload."""
+    with opened(chromium, harness) as page:
+        expect(page.locator("#connection")).to_have_text("live")
+        expect(page.get_by_text("Nothing is announced")).to_be_visible()
+        restart(harness)
+        expect(page.get_by_role("cell", name="web-0").first).to_be_visible()
+        event = next(iter(harness.node.replica.fleet.events))
+        harness.do(CancelEvent(id="f" * 32, by=ANN, event=event))
+        expect(page.get_by_text("Nothing is announced")).to_be_visible()
+
+
+def test_a_lost_connection_is_shown_and_recovers(chromium: Browser, harness: ApiHarness) -> None:
+    """What happened meanwhile is shown then."""
+    with opened(chromium, harness) as page:
+        expect(page.locator("#connection")).to_have_text("live")
+
+        async def close() -> None:
+            harness.context.changes.close()
+
+        harness.run(close)
+        restart(harness)
+        expect(page.locator("#connection")).to_have_text("live")
+        expect(page.get_by_role("cell", name="web-0").first).to_be_visible()
+
+
+def test_an_ended_session_leads_to_the_login(chromium: Browser, harness: ApiHarness) -> None:
+    """A page that is open says so by itself when the token is revoked."""
+    with opened(chromium, harness) as page:
+        expect(page.locator("#connection")).to_have_text("live")
+        with ControlClient.local(harness.directory) as client:
+            client.revoke_token("browser")
+        page.wait_for_url("**/login*")
+
+
+def test_a_page_of_something_removed_says_so(chromium: Browser, harness: ApiHarness) -> None:
+    """It does not go on showing a VM that is gone."""
+    with opened(chromium, harness, "/vms/db") as page:
+        expect(page.locator("#connection")).to_have_text("live")
+        harness.do(ChangeFleet(id="d" * 32, by=ANN, removed_vms=("db",)))
+        expect(page.locator("main h1")).to_have_text("There is no such thing")
+        expect(page.get_by_role("button", name="Restart")).to_have_count(0)
+
+
+def test_regions_without_a_change_stay_as_they_are(chromium: Browser, harness: ApiHarness) -> None:
+    """A fact that does not concern the list does not build it anew; one that does reaches it beside a focused box."""
+    with opened(chromium, harness, "/vms") as page:
+        expect(page.locator("#connection")).to_have_text("live")
+        page.evaluate("document.querySelector('tbody tr').isOld = true")
+        with page.expect_response("**/vms"):
+            harness.do(Enrol(id="b" * 32, by=ANN, group="pool", vm="pool_0"))
+        page.wait_for_timeout(50)
+        assert page.evaluate("document.querySelector('tbody tr').isOld") is True
+        page.get_by_role("checkbox", name="web-0").check()
+        restart(harness, "web-1")
+        expect(page.get_by_role("row", name="web-1").locator(".state")).to_have_text("announced")
+        expect(page.get_by_role("checkbox", name="web-0")).to_be_checked()
+        expect(page.get_by_role("checkbox", name="web-0")).to_be_focused()
+
+
+def test_actions_work_by_plain_http_from_another_machine(chromium: Browser, harness: ApiHarness) -> None:
+    """There the browser has no crypto.randomUUID."""
+    with opened(chromium, harness, "/vms/web-0") as page:
+        page.evaluate("delete Crypto.prototype.randomUUID")
+        page.get_by_role("button", name="Restart").click()
+        page.get_by_role("button", name="Carry out").click()
+        expect(page.locator("dialog").get_by_text("Done:")).to_be_visible()
+
+
+def test_all_rollouts_that_run_are_paused(chromium: Browser, harness: ApiHarness) -> None:
+    """Those that run at the click; the question says what goes on."""
+    with opened(chromium, harness) as page:
+        expect(page.locator("#connection")).to_have_text("live")
+        for number, name in enumerate(("one", "two")):
+            terms = RolloutTerms(operation=RolloutOperation.REBOOT, hosts=(f"h{number + 1}",))
+            harness.do(StartRollout(id=f"{number + 20:032x}", by=ANN, name=name, terms=terms))
+        page.get_by_role("button", name="Pause all rollouts (2)").click()
+        expect(page.locator("dialog")).to_contain_text("Started ones finish")
+        expect(page.locator("dialog")).not_to_contain_text("cannot be undone")
+        page.get_by_role("button", name="Carry out").click()
+        expect(page.get_by_role("listitem").filter(has_text="two: paused")).to_be_visible()
+    assert {each.state for each in harness.node.replica.fleet.rollouts.values()} == {"paused"}
+
+
+def test_a_vm_is_restarted_after_a_question(chromium: Browser, harness: ApiHarness) -> None:
+    """The answer says what was announced."""
+    with opened(chromium, harness, "/vms/web-0") as page:
+        page.get_by_role("button", name="Restart").click()
+        dialog = page.locator("dialog")
+        expect(dialog).to_be_visible()
+        assert not harness.node.replica.fleet.events
+        dialog.get_by_role("button", name="Carry out").click()
+        expect(dialog.get_by_text("Done:")).to_be_visible()
+    assert harness.node.replica.fleet.events
+
+
+def test_several_vms_are_restarted_together(chromium: Browser, harness: ApiHarness) -> None:
+    """Each has its own answer; a refusal is shown beside its VM."""
+    with opened(chromium, harness, "/vms") as page:
+        restart(harness, "web-0")
+        page.get_by_role("checkbox", name="web-0").check()
+        page.get_by_role("checkbox", name="web-1").check()
+        page.get_by_role("button", name="Restart").click()
+        page.get_by_role("button", name="Carry out").click()
+        expect(page.locator("dialog").get_by_text("Refused:")).to_be_visible()
+        expect(page.locator("dialog").get_by_text("Done:")).to_be_visible()
+
+
+def test_an_event_is_canceled_on_its_page(chromium: Browser, harness: ApiHarness) -> None:
+    """The page then shows its end."""
+    restart(harness)
+    event = next(iter(harness.node.replica.fleet.events))
+    with opened(chromium, harness, f"/events/{event}") as page:
+        page.get_by_role("button", name="Cancel").click()
+        page.get_by_role("button", name="Carry out").click()
+        page.get_by_role("button", name="Close").click()
+        expect(page.locator("dd").first).to_have_text("Canceled")
+
+
+def test_a_viewer_sees_no_actions(chromium: Browser, harness: ApiHarness) -> None:
+    """It logs in with its token, by hand."""
+    token = token_of(harness, Role.VIEWER)
+    page = chromium.new_page(base_url=f"http://127.0.0.1:{harness.control_plane.port}")
+    page.goto("/vms/web-0")
+    page.get_by_label("Token").fill(token)
+    page.get_by_role("button", name="Log in").click()
+    expect(page.locator("h1")).to_contain_text("web-0")
+    expect(page.get_by_role("button", name="Restart")).to_have_count(0)
+    page.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_is_accessible(chromium: Browser, harness: ApiHarness, scheme: str) -> None:
+    """No serious or critical finding of axe-core."""
+    restart(harness)
+    terms = RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True)
+    harness.do(StartRollout(id="9" * 32, by=ANN, name="kernel", terms=terms))
+    harness.advance_rollouts()
+    event = next(iter(harness.node.replica.fleet.events))
+    with opened(chromium, harness, color_scheme=scheme) as page:
+        for path in (*PAGES, f"/events/{event}", "/rollouts/kernel", "/login", "/nowhere"):
+            page.goto(path)
+            found = Axe().run(page).response["violations"]
+            serious = [
+                (each["id"], each["nodes"][0]["html"]) for each in found if each["impact"] in ("serious", "critical")
+            ]
+            assert serious == [], path
+
+
+def test_hostile_names_are_shown_as_text(chromium: Browser, harness: ApiHarness) -> None:
+    """No dialog opens, nothing is broken."""
+    evil = "<img src=x onerror=alert(1)>\"'&\u202eRTL"
+    restart(harness, description=evil)
+    harness.do(
+        ChangeFleet(
+            id="e" * 32, by=ANN, hosts=(Host("h-" + "x" * 60),), vms=(Vm("v" * 60, "web", "h1", update_domain=4),)
+        )
+    )
+    event = next(iter(harness.node.replica.fleet.events))
+    with opened(chromium, harness, f"/events/{event}") as page:
+        expect(page.get_by_text("<img src=x onerror=alert(1)>").first).to_be_visible()
+        for path in PAGES:
+            page.goto(path)
+
+
+def test_a_page_goes_on_after_a_restart_of_the_service(chromium: Browser, harness: ApiHarness) -> None:
+    """It tells that the connection is lost, and shows what is then."""
+    with opened(chromium, harness) as page:
+        expect(page.locator("#connection")).to_have_text("live")
+        port = harness.control_plane.port
+        harness.run(harness.control_plane.close)
+        expect(page.locator("#connection")).to_have_class("lost")
+        sockets = ControlSockets(harness.directory, ListenAddress("127.0.0.1", port))
+        harness.control_plane = ControlPlane(harness.context, sockets)
+        restart(harness)
+        harness.open()
+        expect(page.locator("#connection")).to_have_text("live")
+        expect(page.get_by_role("cell", name="web-0").first).to_be_visible()
+
+
+def test_pages_fit_a_phone(chromium: Browser, harness: ApiHarness) -> None:
+    """Nothing is wider than the screen but tables, which scroll by themselves."""
+    restart(harness)
+    with opened(chromium, harness, viewport=PHONE) as page:
+        for path in PAGES:
+            page.goto(path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
+
+
+def test_the_timeline_can_be_moved_by_keys(chromium: Browser, harness: ApiHarness) -> None:
+    """And every event in it is a link."""
+    restart(harness)
+    with opened(chromium, harness, "/timeline") as page:
+        expect(page.locator("#timeline a")).to_have_count(1)
+        before = page.locator("#timeline a rect").first.get_attribute("x")
+        page.keyboard.press("ArrowRight")
+        assert (
+            page.locator("#timeline a rect").first.get_attribute("x") != before
+            or page.locator("#timeline a").count() == 0
+        )
+
+
+def test_a_rollout_is_previewed_started_and_paused(chromium: Browser, harness: ApiHarness) -> None:
+    """The plan is drawn before anything is announced; the page of the rollout then follows it."""
+    with opened(chromium, harness, "/rollouts") as page:
+        page.get_by_role("textbox", name="Name", exact=True).fill("kernel")
+        expect(page.locator("#plan svg")).to_be_visible()
+        assert not harness.node.replica.fleet.rollouts
+        page.get_by_role("button", name="Start").click()
+        page.get_by_role("button", name="Carry out").click()
+        expect(page.locator("dialog").get_by_text("Done:")).to_be_visible()
+        page.goto("/rollouts/kernel")
+        page.get_by_role("button", name="Pause", exact=True).click()
+        page.get_by_role("button", name="Carry out").click()
+        expect(page.locator("h1")).to_contain_text("paused")

@@ -1,0 +1,260 @@
+"""Every page under every role: who is let in, what is shown, and that names are only text."""
+
+import re
+
+import pytest
+from msgspec.structs import replace
+
+from forewarn.control.dashboard.events import event_row
+from forewarn.control.dashboard.pages.exports import write_csv
+from forewarn.control.dashboard.states import EventState, state_of
+from forewarn.core.commands import (
+    Approve,
+    ChangeFleet,
+    HostOperation,
+    OperateHost,
+    OperateVm,
+    PauseRollout,
+    RecordObservation,
+    StartRollout,
+    VmOperation,
+)
+from forewarn.core.model import (
+    NODE,
+    ApprovalRule,
+    Caller,
+    CallerKind,
+    GroupKind,
+    GroupTerms,
+    Host,
+    Observation,
+    ObservationKind,
+    Role,
+    Vm,
+)
+from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
+from tests.control.dashboard.conftest import Browser
+from tests.control.dashboard.test_login import token_of
+from tests.harness import ApiHarness
+
+ANN = Caller(CallerKind.OPERATOR, "ann")
+PAGES = {
+    "/": {"operator", "owner", "viewer"},
+    "/fleet": {"operator", "owner", "viewer"},
+    "/fleet?by=group": {"operator", "owner", "viewer"},
+    "/timeline": {"operator", "owner", "viewer"},
+    "/vms": {"operator", "owner", "viewer"},
+    "/vms/web-0": {"operator", "owner", "viewer"},
+    "/groups": {"operator", "owner", "viewer"},
+    "/groups/web": {"operator", "owner", "viewer"},
+    "/history": {"operator", "owner", "viewer"},
+    "/hosts": {"operator", "viewer"},
+    "/rollouts": {"operator", "viewer"},
+    "/health": {"operator", "viewer"},
+    "/fleet?by=group&group=web": {"operator", "owner", "viewer"},
+    "/rollouts/kernel": {"operator", "viewer"},
+    "/access": {"operator"},
+    "/notifications": {"operator"},
+}
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_page_is_shown_to_its_roles(harness: ApiHarness, browser: Browser, role: Role) -> None:
+    """The others get a page that says why not."""
+    groups = ("web",) if role is Role.OWNER else ()
+    terms = RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True)
+    harness.do(StartRollout(id="9" * 32, by=ANN, name="kernel", terms=terms))
+    harness.advance_rollouts()
+    browser.log_in(token_of(harness, role, groups=groups))
+
+    for path, roles in PAGES.items():
+        said = browser.get(path)
+        assert said.status == (200 if role in roles else 403), path
+        assert said.headers["content-type"].startswith("text/html"), path
+
+
+def test_pages_allow_nothing_inline_and_no_frames(harness: ApiHarness, browser: Browser) -> None:
+    """The browser is told so with each of them, also with one that says that something does not exist."""
+    browser.log_in(token_of(harness))
+    for path in (*PAGES, "/login"):
+        policy = browser.get(path).headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+
+
+def test_hostile_names_are_text(harness: ApiHarness, browser: Browser) -> None:
+    """Descriptions may hold anything; so may what others send."""
+    evil = "<script>alert(1)</script>\"'&"
+    harness.do(OperateVm(id="1" * 32, by=ANN, operation=VmOperation.RESTART, vm="web-0", description=evil))
+    browser.log_in(token_of(harness))
+    event = next(iter(harness.node.replica.fleet.events), "")
+    assert event
+
+    for path in (*PAGES, f"/events/{event}", "/fleet?search=%3Cscript%3E", "/history?caller=%3Cscript%3E"):
+        body = browser.get(path).body.decode()
+        assert "<script>alert" not in body, path
+        assert "search=<script>" not in body, path
+
+
+BUTTONS = {
+    "/vms/web-0": {"Restart": "ow", "Redeploy": "ow", "Freeze": "o", "Delete": "ow", "Deallocate": "o", "Move": "o"},
+    "/hosts/h1": {"Cordon": "o", "Drain": "o", "Degrade": "o", "Fail": "o", "Reboot": "o"},
+    "/groups/web": {"Save": "o"},
+    "/vms": {"Restart": "ow", "Evict": "o", "Delete": "ow"},
+    "/rollouts": {"Start": "o"},
+    "/events/last": {"Approve": "ow", "Cancel": "o"},
+}
+"""The buttons of pages, and the roles that have them: operators (o) and owners (w)."""
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_role_has_the_buttons_of_what_it_may_do(harness: ApiHarness, browser: Browser, role: Role) -> None:
+    """And no others."""
+    harness.enrol("web", "web-0")
+    harness.do(OperateVm(id="1" * 32, by=ANN, operation=VmOperation.RESTART, vm="web-0"))
+    browser.log_in(token_of(harness, role, groups=("web",) if role is Role.OWNER else ()))
+    letter = {Role.OPERATOR: "o", Role.OWNER: "w", Role.VIEWER: "v"}[role]
+
+    for path, buttons in BUTTONS.items():
+        said = browser.get(path)
+        found = re.findall(r"<button[^>]*>([^<]*)</button>", said.body.decode()) if said.status == 200 else []
+        expected = {name for name, roles in buttons.items() if letter in roles}
+        assert {name for name in buttons if name in found} == expected, path
+
+
+def test_an_owner_sees_nothing_of_others(harness: ApiHarness, browser: Browser) -> None:
+    """Neither VMs nor groups nor their number."""
+    others = GroupTerms("rivals", GroupKind.AVAILABILITY_SET)
+    harness.do(ChangeFleet(id="2" * 32, by=ANN, groups=(others,), vms=(Vm("rival-0", "rivals", "h1"),)))
+    browser.log_in(token_of(harness, Role.OWNER, groups=("web",)))
+
+    for path, roles in PAGES.items():
+        if "owner" in roles:
+            assert "rival" not in browser.get(path).body.decode(), path
+    assert browser.get("/vms/rival-0").status == 404
+    assert browser.get("/groups/rivals").status == 404
+
+
+def test_an_event_page_shows_its_history_and_documents(harness: ApiHarness, browser: Browser) -> None:
+    """As each api-version shows it."""
+    harness.do(OperateVm(id="3" * 32, by=ANN, operation=VmOperation.RESTART, vm="web-0"))
+    browser.log_in(token_of(harness))
+    event = next(iter(harness.node.replica.fleet.events))
+
+    body = browser.get(f"/events/{event[:8]}").body.decode()
+    assert event.upper() in body
+    assert "2020-07-01" in body
+    assert "2017-03-01" in body
+
+
+def test_scripts_and_styles_are_kept_by_browsers(browser: Browser) -> None:
+    """Their address changes with their content; they need no session."""
+    page = browser.get("/login").body.decode()
+    path = page.partition('href="')[2].partition('"')[0]
+    said = browser.get(path)
+
+    assert said.status == 200
+    assert "immutable" in said.headers["cache-control"]
+    assert browser.get("/static/x/none.js").status == 404
+
+
+def test_tonight_names_who_has_not_fetched_and_not_approved(harness: ApiHarness) -> None:
+    """An event is not fetched until all its VMs have; an approval that is not enough does not count as one."""
+    web = harness.node.replica.fleet.groups["web"].terms
+    vms = (Vm("web-2", "web", "h1"),)
+    harness.do(ChangeFleet(id="2" * 32, by=ANN, groups=(replace(web, approval=ApprovalRule.ALL),), vms=vms))
+    harness.enrol("web", "web-0")
+    harness.do(OperateHost(id="3" * 32, by=ANN, operation=HostOperation.REBOOT, host="h1"))
+    event = next(each for each in harness.node.replica.fleet.events.values() if each.group == "web")
+    harness.show(event.id, "web-0")
+    harness.show(event.id, "web-1")
+    fleet = harness.node.replica.fleet
+
+    row = event_row(fleet, fleet.events[event.id], harness.clock.now())
+    assert (row.fetched, "web-2" in row.unfetched, "web-1" in row.unfetched) == (1, True, False)
+    harness.do(Approve(id="4" * 32, by=Caller(CallerKind.VM, "web-0"), events=(event.id,)))
+    row = event_row(fleet, fleet.events[event.id], harness.clock.now())
+    assert (row.approved, row.needed, row.unapproved) == (("web-0",), 1, ("web-2",))
+    assert state_of(fleet, fleet.vms["web-0"], [fleet.events[event.id]]) is EventState.ANNOUNCED
+
+
+def test_tonight_tells_of_failures_beside_events(harness: ApiHarness, browser: Browser) -> None:
+    """A paused rollout, a crashed VM; an owner is told of neither rollouts nor the VMs of others."""
+    terms = RolloutTerms(operation=RolloutOperation.REBOOT, hosts=("h1",))
+    harness.do(StartRollout(id="5" * 32, by=ANN, name="kernel", terms=terms))
+    harness.do(PauseRollout(id="6" * 32, by=ANN, name="kernel"))
+    seen = Observation("db", ObservationKind.CRASHED, harness.clock.now())
+    harness.do(RecordObservation(id="7" * 32, by=NODE, observation=seen))
+    browser.log_in(token_of(harness))
+    body = browser.get("/").body.decode()
+    assert "/rollouts/kernel" in body
+    assert "Crashed: VM" in body
+
+    browser.log_in(token_of(harness, Role.OWNER, groups=("web",)))
+    body = browser.get("/").body.decode()
+    assert "kernel" not in body
+    assert "Crashed" not in body
+
+
+def test_a_host_without_vms_is_drawn(harness: ApiHarness, browser: Browser) -> None:
+    """With its state, such as failed; a search for its name finds it."""
+    harness.do(ChangeFleet(id="2" * 32, by=ANN, hosts=(Host("h9"),)))
+    browser.log_in(token_of(harness))
+
+    assert "/hosts/h9" in browser.get("/fleet").body.decode()
+    assert "/hosts/h9" in browser.get("/fleet?search=H9").body.decode()
+    assert "/hosts/h9" not in browser.get("/fleet?search=h1").body.decode()
+
+
+EXPORTS = {
+    "vms": {"operator", "owner", "viewer"},
+    "groups": {"operator", "owner", "viewer"},
+    "events": {"operator", "owner", "viewer"},
+    "hosts": {"operator", "viewer"},
+    "rollouts": {"operator", "viewer"},
+    "tokens": {"operator"},
+}
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_list_is_exported_to_its_roles(harness: ApiHarness, browser: Browser, role: Role) -> None:
+    """As CSV and as JSON; an owner gets what belongs to its groups, and no secret is in it."""
+    harness.do(OperateVm(id="1" * 32, by=ANN, operation=VmOperation.RESTART, vm="web-0"))
+    terms = RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True)
+    harness.do(StartRollout(id="9" * 32, by=ANN, name="kernel", terms=terms))
+    browser.log_in(token_of(harness, role, groups=("web",) if role is Role.OWNER else ()))
+
+    for name, roles in EXPORTS.items():
+        said = browser.get(f"/export/{name}.json"), browser.get(f"/export/{name}.csv")
+        assert [each.status for each in said] == [200 if role in roles else 403] * 2, name
+        if role in roles:
+            assert len(said[0].json) == len(said[1].body.decode().splitlines()) - 1 > 0, name
+            assert b"hash" not in said[0].body
+    vms = {vm["name"] for vm in browser.get("/export/vms.json").json}
+    assert vms == ({"web-0", "web-1"} if role is Role.OWNER else {"web-0", "web-1", "pool_0", "db"})
+    assert browser.get("/export/secrets.csv").status == 404
+
+
+def test_a_spreadsheet_takes_no_cell_for_a_formula() -> None:
+    """Numbers stay numbers."""
+    rows = iter([{"name": "=1+1", "at": "@x", "list": ["-a", "b"], "number": -1, "plain": "a=b"}])
+
+    assert write_csv(rows).decode().splitlines()[1] == "'=1+1,'@x,'-a b,-1,a=b"
+
+
+def test_an_owner_cannot_filter_the_history_by_host(harness: ApiHarness, browser: Browser) -> None:
+    """As in the API: it may not read hosts."""
+    browser.log_in(token_of(harness, Role.OWNER, groups=("web",)))
+
+    assert browser.get("/history?host=h1").status == 403
+
+
+def test_the_lanes_of_one_group_are_drawn(harness: ApiHarness, browser: Browser) -> None:
+    """Of this group alone, however large the fleet is; a group that is not visible does not exist."""
+    browser.log_in(token_of(harness, Role.OWNER, groups=("web",)))
+
+    body = browser.get("/fleet?by=group&group=web").body.decode()
+    assert "/vms/web-1" in body
+    assert "/vms/db" not in body
+    assert browser.get("/fleet?by=group&group=pool").status == 404

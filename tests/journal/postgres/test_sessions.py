@@ -1,0 +1,224 @@
+"""Sessions: passwords and certificates as with every client of PostgreSQL; what cannot be used is refused."""
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from forewarn.core.errors import BadInput, ForewarnError
+from forewarn.journal.port import JournalFailed
+from forewarn.journal.postgres import sessions
+from forewarn.journal.postgres.address import DatabaseAddress
+from forewarn.journal.postgres.journal import PostgresJournal
+from forewarn.journal.postgres.schema import migrate
+from forewarn.testing.journal_contract import hosts
+from forewarn.testing.shared_journal_contract import lead
+from tests.cleaning import closed_on_failure
+from tests.journal.postgres.journals import execute, leading
+from tests.postgresql import GUARDED, PostgresServer
+
+pytestmark = pytest.mark.end_to_end
+
+PASSWORD = "s3cret-word"  # noqa: S105 - of a server that only this test knows
+
+
+@pytest.fixture
+def guarded(postgresql: PostgresServer, database: str) -> Iterator[str]:
+    """Yield the location of a journal for a role with a password, which has all rights."""
+    postgresql.execute(f"CREATE ROLE {GUARDED} LOGIN PASSWORD '{PASSWORD}'")
+    execute(database, f"GRANT ALL ON SCHEMA forewarn TO {GUARDED}")
+    execute(database, f"GRANT ALL ON ALL TABLES IN SCHEMA forewarn TO {GUARDED}")
+    yield database.replace("postgres@", f"{GUARDED}@")
+    execute(database, f"DROP OWNED BY {GUARDED}")
+    postgresql.execute(f"DROP ROLE {GUARDED}")
+
+
+def use(location: str) -> None:
+    """Load, append and close."""
+    journal = PostgresJournal(DatabaseAddress.parse(location))
+    try:
+        journal.load()
+        lead(journal)
+        journal.append(0, hosts(1, 1))
+    finally:
+        journal.close()
+
+
+def refusal(location: str) -> str:
+    """Return why a journal cannot be loaded."""
+    journal = PostgresJournal(DatabaseAddress.parse(location))
+    with pytest.raises(ForewarnError) as caught:
+        journal.load()
+    journal.close()
+    return str(caught.value)
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """Yield a port of 127.0.0.1 that answers nothing: the kernel drops what comes to a full backlog."""
+    with ExitStack() as opened:
+        server = opened.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        port = server.getsockname()[1]
+        for _ in range(3):
+            client = opened.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.1", port))
+        yield port
+
+
+def test_the_host_that_accepted_writes_is_tried_first(postgresql: PostgresServer, silent_port: int) -> None:
+    """Only the first session waits for a host that does not answer."""
+    address = DatabaseAddress.parse(f"//postgres@127.0.0.1:{silent_port},127.0.0.1:{postgresql.port}/postgres")
+    took = []
+    for _ in range(3):
+        began = monotonic()
+        sessions.connect(address).close()
+        took.append(monotonic() - began)
+
+    assert took[0] >= 2
+    assert max(took[1:]) < 2
+
+
+def test_the_password_comes_from_the_environment(guarded: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PGPASSWORD, as with every client."""
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    use(guarded)
+
+
+def test_the_password_comes_from_a_file(guarded: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """PGPASSFILE or ~/.pgpass, for its owner alone."""
+    file = tmp_path / "pgpass"
+    file.write_text(f"*:*:*:{GUARDED}:{PASSWORD}\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(file))
+    use(guarded)
+
+
+def test_the_password_comes_from_a_service(
+    guarded: str, postgresql: PostgresServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """So does the whole address."""
+    file = tmp_path / "services"
+    name = guarded.rpartition("/")[2]
+    file.write_text(
+        f"[journal]\nhost=127.0.0.1\nport={postgresql.port}\ndbname={name}\nuser={GUARDED}\npassword={PASSWORD}\n"
+    )
+    monkeypatch.setenv("PGSERVICEFILE", str(file))
+    use("service=journal")
+
+
+@pytest.mark.parametrize("password", ["", "wrong-word"])
+def test_a_wrong_password_is_refused_and_not_repeated(
+    guarded: str, monkeypatch: pytest.MonkeyPatch, password: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The message names the places where it is looked for."""
+    caplog.set_level("DEBUG")
+    if password:
+        monkeypatch.setenv("PGPASSWORD", password)
+    said = refusal(guarded)
+
+    assert "does not accept the password: set PGPASSWORD, or mend .pgpass or the service file" in said
+    assert not password or password not in said + caplog.text
+
+
+def test_a_database_that_does_not_exist_is_refused(postgresql: PostgresServer) -> None:
+    """The message names the command that creates it."""
+    said = refusal(postgresql.location("nowhere"))
+    assert "/nowhere does not exist: create it with createdb, or name another database" in said
+
+
+def test_a_server_that_does_not_run_is_named() -> None:
+    """All of them, where there are several."""
+    said = refusal("//127.0.0.1:1,127.0.0.1:2/journal")
+    assert said.startswith("postgresql://127.0.0.1:1,127.0.0.1:2/journal cannot be reached (")
+    assert said.endswith("check the address, and that the server runs")
+
+
+def test_a_role_without_rights_is_refused(postgresql: PostgresServer, database: str, empty_database: str) -> None:
+    """Using the journal, and creating it."""
+    postgresql.execute("CREATE ROLE stranger LOGIN")
+    try:
+        assert "lacks rights for this role" in refusal(database.replace("postgres@", "stranger@"))
+        address = DatabaseAddress.parse(postgresql.location(empty_database, "stranger"))
+        with pytest.raises(JournalFailed, match="after GRANT CREATE ON DATABASE journal_"):
+            migrate(address)
+        execute(database, "GRANT USAGE ON SCHEMA forewarn TO stranger")
+        execute(database, "GRANT SELECT ON ALL TABLES IN SCHEMA forewarn TO stranger")
+        journal = PostgresJournal(DatabaseAddress.parse(database.replace("postgres@", "stranger@")))
+        with pytest.raises(JournalFailed, match="lacks rights for this role"):
+            lead(journal)
+        with pytest.raises(
+            JournalFailed, match=r"lacks rights for this role: .* \(tables bulk_parts, .*, subjects\)"
+        ):
+            journal.cluster_id()
+        journal.close()
+    finally:
+        execute(database, "DROP OWNED BY stranger")
+        postgresql.execute("DROP ROLE stranger")
+
+
+def test_an_old_server_is_refused(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says what is needed."""
+    monkeypatch.setattr(sessions, "LEAST_VERSION", 99)
+    assert refusal(database).endswith("and Forewarn needs 99 or newer: upgrade the server")
+
+
+def test_a_database_that_is_not_in_unicode_is_refused(postgresql: PostgresServer) -> None:
+    """The journal holds names of every script."""
+    postgresql.execute("CREATE DATABASE plain TEMPLATE template0 ENCODING 'SQL_ASCII' LOCALE 'C'")
+    try:
+        with pytest.raises(BadInput, match="createdb --template template0 --encoding UTF8 plain"):
+            migrate(DatabaseAddress.parse(postgresql.location("plain")))
+    finally:
+        postgresql.drop_database("plain")
+
+
+@pytest.mark.parametrize("level", ["off", "local"])
+def test_commits_are_durable_whatever_the_role_has_set(postgresql: PostgresServer, database: str, level: str) -> None:
+    """A session of ours waits for the disk and the standby although ``synchronous_commit`` says less for others."""
+    name = database.rpartition("/")[2]
+    postgresql.execute(f"ALTER DATABASE {name} SET synchronous_commit = {level}")
+    with leading(database) as journal:
+        journal.append(0, hosts(1, 1))
+        connection = journal._writer._connection
+        assert connection is not None
+        assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+
+
+@pytest.fixture
+def encrypted(tmp_path: Path) -> Iterator[PostgresServer]:
+    """Yield a server with TLS; its certificate is for localhost, and signed by itself."""
+    server = PostgresServer(ssl="on")
+    with closed_on_failure(server.close):
+        server.initialize()
+        key, certificate = server.data / "server.key", server.data / "server.crt"
+        make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+        make += ["-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out", str(certificate)]
+        subprocess.run(make, check=True, capture_output=True)
+        owner = server.directory.stat()
+        for file in (key, certificate):
+            os.chown(file, owner.st_uid, owner.st_gid)
+        key.chmod(0o600)
+        (tmp_path / "authority.pem").write_bytes(certificate.read_bytes())
+        server.start()
+        server.execute("CREATE DATABASE journal")
+        migrate(DatabaseAddress.parse(server.location("journal")))
+    yield server
+    server.close()
+
+
+def test_tls_is_as_in_every_client(encrypted: PostgresServer, tmp_path: Path) -> None:
+    """The certificate is verified where that is asked for, and another one is refused."""
+    place = f"//postgres@localhost:{encrypted.port}/journal?sslmode=verify-full&sslrootcert="
+    use(f"{place}{tmp_path}/authority.pem")
+
+    wrong = refusal(
+        f"//postgres@127.0.0.1:{encrypted.port}/journal?sslmode=verify-full&sslrootcert={tmp_path}/authority.pem"
+    )
+    assert "certificate" in wrong
+    assert "certificate" in refusal(f"{place}/nowhere.pem")
