@@ -19,6 +19,7 @@ APPLICATION = 0x46577261
 
 _SCHEMA = Path(__file__).with_name("schema.sql")
 _MAGIC = b"SQLite format 3\x00"
+_BOUNDS = "SELECT (SELECT min(revision) FROM entries), (SELECT max(revision) FROM entries)"
 _PAGE = 256
 _CHECKED_WHOLE = 512 * 1024 * 1024
 """Above this size, opening checks only what it loads; ``forewarn journal verify`` checks everything."""
@@ -128,9 +129,8 @@ def check(connection: sqlite3.Connection, path: Path, *, whole: bool = False) ->
 
 def bounds(connection: sqlite3.Connection) -> tuple[int, int]:
     """Return the first and the last kept revision; (1, 0) when there is none."""
-    # Each by itself is one step in the table; asked for together they are a walk through all of it.
-    (first,) = connection.execute("SELECT min(revision) FROM entries").fetchone()
-    (last,) = connection.execute("SELECT max(revision) FROM entries").fetchone()
+    # One statement, so that both are of the same state; subqueries, because min and max in one query scan the table.
+    first, last = connection.execute(_BOUNDS).fetchone()
     return (1, 0) if last is None else (first, last)
 
 
