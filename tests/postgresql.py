@@ -59,6 +59,7 @@ class PostgresServer:
             "unix_socket_directories": str(self.directory),
             "fsync": "off",
             "shared_buffers": "32MB",
+            "dynamic_shared_memory_type": "mmap",  # in the data directory: a killed server leaves none in /dev/shm
             "max_connections": "200",
         } | settings
         self._process: subprocess.Popen[bytes] | None = None
