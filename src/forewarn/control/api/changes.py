@@ -30,9 +30,7 @@ _After = Annotated[
 ]
 
 
-@reads(
-    "/", Action.READ_VMS, summary="Listen to changes", tags=("Changes",), media_type=_MEDIA_TYPE, also={410: _GONE}
-)
+@reads("/", Action.READ_VMS, summary="Listen to changes", media_type=_MEDIA_TYPE, also={410: _GONE})
 async def listen(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -47,4 +45,4 @@ async def listen(
     return Stream(changes, media_type=_MEDIA_TYPE, headers=_HEADERS)
 
 
-changes = Router("/changes", route_handlers=[listen])
+changes = Router("/changes", tags=["Changes"], route_handlers=[listen])

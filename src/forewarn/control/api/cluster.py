@@ -9,7 +9,7 @@ from forewarn.core.access import Action
 from forewarn.core.errors import Refused
 
 
-@reads("/", Action.READ_HEALTH, summary="Nodes that share the journal", tags=("Service",))
+@reads("/", Action.READ_HEALTH, summary="Nodes that share the journal")
 async def show_cluster(context: ContextDependency) -> ClusterStatus:
     """Return who leads, and how far every node is; each of them is asked, from any node."""
     if context.cluster_status is None:
@@ -17,4 +17,4 @@ async def show_cluster(context: ContextDependency) -> ClusterStatus:
     return await context.cluster_status()
 
 
-cluster = Router("/cluster", route_handlers=[show_cluster])
+cluster = Router("/cluster", tags=["Service"], route_handlers=[show_cluster])

@@ -20,7 +20,6 @@ from forewarn.core.errors import BadInput
     return_dto=None,
     responses=problem_responses(400, 401, 403, 404, 409, 429, 503),
     summary="Create a login link",
-    tags=["Service"],
 )
 async def create_link(
     request: Request[Any, Any, Any], context: ContextDependency, data: JSONBody[DashboardLinkBody]
@@ -33,4 +32,4 @@ async def create_link(
     return DashboardLink(path=f"/login#code={context.links.create(token, is_made=bool(data.token))}")
 
 
-dashboard_links = Router("/", route_handlers=[create_link])
+dashboard_links = Router("/", tags=["Service"], route_handlers=[create_link])

@@ -23,14 +23,13 @@ from forewarn.core.fleet import Fleet
 from forewarn.node.large_change import is_large
 from forewarn.randomness import new_id
 
-_TAGS = ("Fleet",)
 _KINDS = {"hosts": RecordKind.HOST, "groups": RecordKind.GROUP, "vms": RecordKind.VM}
 _ABSENT = "absent"
 """Cursor key of records that are declared and not in the fleet; they come last."""
 _decode = msgspec.json.Decoder(DeclarationBody).decode
 
 
-@reads("/", Action.READ_FLEET, summary="Read the declaration last applied", tags=_TAGS)
+@reads("/", Action.READ_FLEET, summary="Read the declaration last applied")
 async def read_declaration(
     context: ContextDependency, limit: RecordLimit = 1_000, cursor: Cursor = None
 ) -> DeclarationPage:
@@ -46,7 +45,7 @@ async def read_declaration(
     return _page(context.fleet, ((each, name) for each, them in names for name in them), limit)
 
 
-@reads("/differences", Action.READ_FLEET, summary="What differs from the declaration", tags=_TAGS)
+@reads("/differences", Action.READ_FLEET, summary="What differs from the declaration")
 async def read_differences(context: ContextDependency) -> DifferencesView:
     """Return the differences between fleet and fleet file, and the held changes."""
     return view_differences(context.fleet)
@@ -56,7 +55,6 @@ async def read_differences(context: ContextDependency) -> DifferencesView:
     "/plan",
     Action.READ_FLEET,
     summary="What a fleet file would change",
-    tags=_TAGS,
     status_code=200,
     largest=LARGEST_CHANGE,
     is_streamed=True,
@@ -74,13 +72,7 @@ async def plan_declaration(
 
 
 @writes(
-    "/",
-    Action.CHANGE_FLEET,
-    summary="Apply a fleet file",
-    tags=_TAGS,
-    largest=LARGEST_CHANGE,
-    is_streamed=True,
-    previews=False,
+    "/", Action.CHANGE_FLEET, summary="Apply a fleet file", largest=LARGEST_CHANGE, is_streamed=True, previews=False
 )
 async def apply_declaration(
     context: ContextDependency, principal: PrincipalDependency, request: Request[Any, Any, Any], key: IdempotencyKey
@@ -143,5 +135,7 @@ def _head(fleet: Fleet, found: dict[str, list[object]], next_: str) -> Declarati
 
 
 declaration = Router(
-    "/fleet/declaration", route_handlers=[read_declaration, read_differences, plan_declaration, apply_declaration]
+    "/fleet/declaration",
+    tags=["Fleet"],
+    route_handlers=[read_declaration, read_differences, plan_declaration, apply_declaration],
 )

@@ -31,7 +31,6 @@ from forewarn.core.fleet import EPOCH
 from forewarn.core.model import BulkOperation, Event, EventStatus, EventType
 from forewarn.wire.azure_names import STATUSES, TYPES, read_status, read_type
 
-_TAGS = ("Events",)
 _Finished = Annotated[
     int,
     QueryParameter(
@@ -44,7 +43,7 @@ _Status = Annotated[
 ]
 
 
-@reads("/", Action.READ_VMS, summary="List events", tags=_TAGS)
+@reads("/", Action.READ_VMS, summary="List events")
 async def list_events(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -106,13 +105,13 @@ def _announced_at(event: Event) -> datetime:
     return event.announced_at
 
 
-@reads("/{id:str}", Action.READ_VMS, summary="Show an event's timeline", tags=_TAGS, asks_leader=True)
+@reads("/{id:str}", Action.READ_VMS, summary="Show an event's timeline", asks_leader=True)
 async def show_event(context: ContextDependency, principal: PrincipalDependency, id: FromPath[str]) -> Timeline:
     """Return the timeline of an event; its id may be shortened, and `last` is the event announced last."""
     return await context.record.timeline(principal, id)
 
 
-@writes("/{id:str}/approve", Action.APPROVE, summary="Approve an event", tags=_TAGS)
+@writes("/{id:str}/approve", Action.APPROVE, summary="Approve an event")
 async def approve(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> views.CommandResult:
@@ -121,7 +120,7 @@ async def approve(
     return await context.operations.submit(Approve(id=key.id, by=principal.caller, events=(whole,)), key)
 
 
-@writes("/{id:str}/postpone", Action.POSTPONE, summary="Postpone an event", tags=_TAGS, body=PostponeBody)
+@writes("/{id:str}/postpone", Action.POSTPONE, summary="Postpone an event")
 async def postpone(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -135,7 +134,7 @@ async def postpone(
     return await context.operations.submit(command, key)
 
 
-@writes("/{id:str}/cancel", Action.CANCEL, summary="Cancel an event", tags=_TAGS)
+@writes("/{id:str}/cancel", Action.CANCEL, summary="Cancel an event")
 async def cancel(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> views.CommandResult:
@@ -144,7 +143,7 @@ async def cancel(
     return await context.operations.submit(CancelEvent(id=key.id, by=principal.caller, event=whole), key)
 
 
-@writes("/cancel", Action.CANCEL, summary="Cancel several events", tags=_TAGS, body=EventCancelBody)
+@writes("/cancel", Action.CANCEL, summary="Cancel several events")
 async def cancel_events(
     context: ContextDependency, principal: PrincipalDependency, data: JSONBody[EventCancelBody], key: IdempotencyKey
 ) -> views.CommandResult:
@@ -175,4 +174,6 @@ async def cancel_events(
     return await context.operations.submit(bulk, key)
 
 
-events = Router("/events", route_handlers=[list_events, show_event, approve, postpone, cancel, cancel_events])
+events = Router(
+    "/events", tags=["Events"], route_handlers=[list_events, show_event, approve, postpone, cancel, cancel_events]
+)

@@ -25,12 +25,11 @@ from forewarn.core.access import Action
 from forewarn.core.commands import ChangeFleet
 from forewarn.core.fleet import Fleet
 
-_TAGS = ("Fleet",)
 _KINDS: tuple[FleetCollection, ...] = ("hosts", "groups", "vms")
 _decode = msgspec.json.Decoder(FleetBody).decode
 
 
-@reads("/", Action.READ_FLEET, summary="Read the declaration", tags=_TAGS)
+@reads("/", Action.READ_FLEET, summary="Read the declaration")
 async def read_fleet(
     context: ContextDependency, limit: RecordLimit = 1_000, cursor: Cursor = None, vm: FromQuery[str | None] = None
 ) -> DeclaredPage:
@@ -68,15 +67,7 @@ def _declared_vm(fleet: Fleet, name: str) -> DeclaredPage:
     return DeclaredPage(changes=fleet.changes, vms=(vm,) if vm else (), groups=(group.terms,) if group else ())
 
 
-@writes(
-    "/",
-    Action.CHANGE_FLEET,
-    summary="Change the fleet",
-    tags=_TAGS,
-    method=patch,
-    largest=LARGEST_CHANGE,
-    is_streamed=True,
-)
+@writes("/", Action.CHANGE_FLEET, summary="Change the fleet", method=patch, largest=LARGEST_CHANGE, is_streamed=True)
 async def change_fleet(
     context: ContextDependency, principal: PrincipalDependency, request: Request[Any, Any, Any], key: IdempotencyKey
 ) -> CommandResult:
@@ -95,4 +86,4 @@ async def change_fleet(
     )
 
 
-fleet = Router("/fleet", route_handlers=[read_fleet, change_fleet])
+fleet = Router("/fleet", tags=["Fleet"], route_handlers=[read_fleet, change_fleet])

@@ -20,10 +20,8 @@ from forewarn.core.facts import Entry, FleetChanged, GroupSet
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Group, GroupKind, GroupTerms
 
-_TAGS = ("Groups",)
 
-
-@reads("/", Action.READ_VMS, summary="List groups", tags=_TAGS, asks_leader=True)
+@reads("/", Action.READ_VMS, summary="List groups", asks_leader=True)
 async def list_groups(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -44,7 +42,7 @@ async def list_groups(
     return make_page(found, limit, lambda group: views.view_group(fleet, group, context.last_asked, idle_after))
 
 
-@reads("/{name:str}", Action.READ_VMS, summary="Show a group", tags=_TAGS, asks_leader=True)
+@reads("/{name:str}", Action.READ_VMS, summary="Show a group", asks_leader=True)
 async def show_group(
     context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]
 ) -> views.GroupDetail:
@@ -73,15 +71,7 @@ def _terms_in(entry: Entry) -> Iterator[GroupTerms]:
                 yield from groups
 
 
-@writes(
-    "/{name:str}",
-    Action.SET_TERMS,
-    summary="Set a group's terms",
-    tags=_TAGS,
-    body=TermsBody,
-    method=patch,
-    replay=_detail_again,
-)
+@writes("/{name:str}", Action.SET_TERMS, summary="Set a group's terms", method=patch, replay=_detail_again)
 async def set_terms(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -96,7 +86,7 @@ async def set_terms(
     return _detail(context, principal, name)
 
 
-@writes("/{name:str}/scale-in", Action.DELETE, summary="Scale a group in", tags=_TAGS, body=ScaleInBody)
+@writes("/{name:str}/scale-in", Action.DELETE, summary="Scale a group in")
 async def scale_in(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -115,7 +105,7 @@ def _detail(context: ApiContext, principal: Principal, name: str) -> views.Group
     return views.detail_group(context.fleet, principal.group(context.fleet, name), context.last_asked, idle_after)
 
 
-@writes("/", Action.CHANGE_FLEET, summary="Add a group", tags=_TAGS, body=NewGroupBody)
+@writes("/", Action.CHANGE_FLEET, summary="Add a group")
 async def add_group(
     context: ContextDependency, principal: PrincipalDependency, data: JSONBody[NewGroupBody], key: IdempotencyKey
 ) -> views.CommandResult:
@@ -124,7 +114,7 @@ async def add_group(
     return await context.operations.submit(command, key)
 
 
-@writes("/{name:str}", Action.CHANGE_FLEET, summary="Remove a group", tags=_TAGS, method=delete, status_code=200)
+@writes("/{name:str}", Action.CHANGE_FLEET, summary="Remove a group", method=delete, status_code=200)
 async def remove_group(
     context: ContextDependency, principal: PrincipalDependency, name: FromPath[str], key: IdempotencyKey
 ) -> views.CommandResult:
@@ -133,4 +123,6 @@ async def remove_group(
     return await context.operations.submit(command, key)
 
 
-groups = Router("/groups", route_handlers=[list_groups, show_group, set_terms, scale_in, add_group, remove_group])
+groups = Router(
+    "/groups", tags=["Groups"], route_handlers=[list_groups, show_group, set_terms, scale_in, add_group, remove_group]
+)

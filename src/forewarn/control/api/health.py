@@ -11,16 +11,14 @@ from forewarn.control.bodies import CallerView, Health, HealthDetail
 from forewarn.core.access import Action
 from forewarn.core.errors import Unavailable
 
-_TAGS = ("Service",)
 
-
-@reads("/v1/health/live", None, summary="Liveness", tags=_TAGS)
+@reads("/v1/health/live", None, summary="Liveness")
 async def live() -> Health:
     """Answer as long as the process runs; needs no token."""
     return Health(status="live")
 
 
-@reads("/v1/health/ready", None, summary="Readiness", tags=_TAGS)
+@reads("/v1/health/ready", None, summary="Readiness")
 async def ready(context: ContextDependency) -> Health:
     """Answer 200 if the journal can be read and written, else 503; needs no token.
 
@@ -36,7 +34,7 @@ async def ready(context: ContextDependency) -> Health:
     return Health(status="ready", revision=context.node.replica.revision)
 
 
-@reads("/v1/health", Action.READ_HEALTH, summary="Warnings for an operator", tags=_TAGS)
+@reads("/v1/health", Action.READ_HEALTH, summary="Warnings for an operator")
 async def detail(context: ContextDependency) -> HealthDetail:
     """Return the status of the journal, and warnings for an operator; always 200."""
     node = context.node
@@ -53,7 +51,7 @@ async def detail(context: ContextDependency) -> HealthDetail:
     )
 
 
-@reads("/v1/me", Action.READ_ITSELF, summary="The caller's identity", tags=_TAGS)
+@reads("/v1/me", Action.READ_ITSELF, summary="The caller's identity")
 async def me(principal: PrincipalDependency) -> CallerView:
     """Return the caller's name, role and groups."""
     return CallerView(
@@ -66,7 +64,7 @@ async def me(principal: PrincipalDependency) -> CallerView:
     )
 
 
-@reads("/metrics", Action.READ_METRICS, summary="Metrics", tags=_TAGS, media_type=MediaType.TEXT)
+@reads("/metrics", Action.READ_METRICS, summary="Metrics", media_type=MediaType.TEXT)
 async def metrics(context: ContextDependency) -> Response[bytes]:
     """Return the metrics in the Prometheus text format."""
     if context.metrics is None:
@@ -74,4 +72,4 @@ async def metrics(context: ContextDependency) -> Response[bytes]:
     return Response(context.metrics(), media_type="text/plain; version=0.0.4")
 
 
-health = Router("/", route_handlers=[live, ready, detail, me, metrics])
+health = Router("/", tags=["Service"], route_handlers=[live, ready, detail, me, metrics])

@@ -19,7 +19,6 @@ from forewarn.control.bodies import FieldError, Instant, ResultPage
 from forewarn.core.access import Action, Principal
 from forewarn.core.fleet import Fleet
 
-_TAGS = ("History",)
 _MEDIA_TYPES = {"csv": "text/csv; charset=utf-8; header=present", "jsonl": "application/jsonl"}
 _EXPORTED_AT_A_TIME = 1_000
 _Order = Annotated[Literal["newest", "oldest"], QueryParameter(description="Which lines come first.")]
@@ -29,7 +28,7 @@ _Format = Annotated[Literal["csv", "jsonl"], QueryParameter(description="How the
 _Most = Annotated[int, QueryParameter(ge=1, le=10_000_000, description="How many lines are written at most.")]
 
 
-@reads("/", Action.READ_HISTORY, summary="Read the history", tags=_TAGS)
+@reads("/", Action.READ_HISTORY, summary="Read the history")
 async def read_history(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -50,7 +49,7 @@ async def read_history(
     return _page(await _answer(context, principal, replace(query, limit=limit, behind=_read_place(cursor))))
 
 
-@reads("/export", Action.READ_HISTORY, summary="Export the history", tags=_TAGS, media_type="text/csv")
+@reads("/export", Action.READ_HISTORY, summary="Export the history", media_type="text/csv")
 async def export_history(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -152,4 +151,4 @@ def _read_place(cursor: str | None) -> tuple[int, int] | None:
     return int(revision), int(number)
 
 
-history = Router("/history", route_handlers=[read_history, export_history])
+history = Router("/history", tags=["History"], route_handlers=[read_history, export_history])

@@ -38,13 +38,12 @@ from forewarn.core.errors import BadInput, PlanOutdated
 from forewarn.core.model import NO_LABELS, BulkOperation, Host, HostState, OperationScope
 from forewarn.core.selectors import HostSelector
 
-_TAGS = ("Hosts",)
 _ANNOUNCING = frozenset(HostOperation)
 _ATTEMPTS = 3
 """Number of attempts to plan a drain if the fleet changes between plan and command."""
 
 
-@reads("/", Action.READ_HOSTS, summary="List hosts", tags=_TAGS)
+@reads("/", Action.READ_HOSTS, summary="List hosts")
 async def list_hosts(
     context: ContextDependency,
     limit: Limit = 100,
@@ -66,13 +65,13 @@ async def list_hosts(
     return make_page(((name, find(name)) for name in names), limit, lambda host: view_host(fleet, host))
 
 
-@reads("/{name:str}", Action.READ_HOSTS, summary="Show a host", tags=_TAGS)
+@reads("/{name:str}", Action.READ_HOSTS, summary="Show a host")
 async def show_host(context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]) -> HostView:
     """Return a host with its state and number of VMs; ``/v1/vms?host=NAME`` lists them."""
     return view_host(context.fleet, principal.host(context.fleet, name))
 
 
-@reads("/{name:str}/drain", Action.MAINTAIN_HOSTS, summary="Plan the drain of a host", tags=_TAGS)
+@reads("/{name:str}/drain", Action.MAINTAIN_HOSTS, summary="Plan the drain of a host")
 async def plan_drain(
     context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]
 ) -> DrainPlanView:
@@ -84,9 +83,7 @@ async def plan_drain(
     return await context.drains.view(name, is_live=context.operations.moves_live)
 
 
-@writes(
-    "/{name:str}/operations", Action.MAINTAIN_HOSTS, summary="Maintain a host", tags=_TAGS, body=HostOperationBody
-)
+@writes("/{name:str}/operations", Action.MAINTAIN_HOSTS, summary="Maintain a host")
 async def operate_host(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -121,7 +118,7 @@ def _command(id_: str, principal: Principal, name: str, data: HostOperationBody)
     return SetMaintenance(id=id_, by=by, host=name, is_in_maintenance=data.operation == "enter-maintenance")
 
 
-@writes("/operations", Action.MAINTAIN_HOSTS, summary="Maintain several hosts", tags=_TAGS, body=HostBulkBody)
+@writes("/operations", Action.MAINTAIN_HOSTS, summary="Maintain several hosts")
 async def operate_hosts(
     context: ContextDependency, principal: PrincipalDependency, data: JSONBody[HostBulkBody], key: IdempotencyKey
 ) -> CommandResult:
@@ -171,7 +168,7 @@ async def _drain(
     raise PlanOutdated
 
 
-@writes("/{name:str}", Action.CHANGE_FLEET, summary="Label a host", tags=_TAGS, body=HostSetBody, method=patch)
+@writes("/{name:str}", Action.CHANGE_FLEET, summary="Label a host", method=patch)
 async def set_host(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -185,7 +182,7 @@ async def set_host(
     return await context.operations.submit(command, key)
 
 
-@writes("/", Action.CHANGE_FLEET, summary="Add a host", tags=_TAGS, body=NewHostBody)
+@writes("/", Action.CHANGE_FLEET, summary="Add a host")
 async def add_host(
     context: ContextDependency, principal: PrincipalDependency, data: JSONBody[NewHostBody], key: IdempotencyKey
 ) -> CommandResult:
@@ -195,7 +192,7 @@ async def add_host(
     return await context.operations.submit(command, key)
 
 
-@writes("/{name:str}", Action.CHANGE_FLEET, summary="Remove a host", tags=_TAGS, method=delete, status_code=200)
+@writes("/{name:str}", Action.CHANGE_FLEET, summary="Remove a host", method=delete, status_code=200)
 async def remove_host(
     context: ContextDependency, principal: PrincipalDependency, name: FromPath[str], key: IdempotencyKey
 ) -> CommandResult:
@@ -206,6 +203,7 @@ async def remove_host(
 
 hosts = Router(
     "/hosts",
+    tags=["Hosts"],
     route_handlers=[
         list_hosts,
         show_host,

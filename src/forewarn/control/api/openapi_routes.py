@@ -14,7 +14,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'
 _PAGE_HEADERS = {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff"}
 
 
-@reads("/openapi.json", None, summary="The OpenAPI document", tags=("Service",), include_in_schema=False)
+@reads("/openapi.json", None, summary="The OpenAPI document", include_in_schema=False)
 async def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Return the OpenAPI document; needs no token."""
     # Generated once, in a thread, so that VMs do not wait.
@@ -22,7 +22,7 @@ async def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
     return Response(msgspec.json.encode(document), media_type=MediaType.JSON)
 
 
-@reads("/api", None, summary="The reference", tags=("Service",), include_in_schema=False)
+@reads("/api", None, summary="The reference", include_in_schema=False)
 async def reference(request: Request[Any, Any, Any]) -> Response[str]:
     """Return the OpenAPI document as an HTML page; needs no token."""
     page = await asyncio.to_thread(lambda: render(describe(request.app)))

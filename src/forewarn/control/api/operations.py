@@ -16,10 +16,8 @@ from forewarn.core.errors import BadInput, Unknown
 from forewarn.core.facts import Entry
 from forewarn.wire.azure_names import show_id
 
-_TAGS = ("Operations",)
 
-
-@reads("/operations/{id:str}", Action.READ_VMS, summary="Show an operation", tags=_TAGS)
+@reads("/operations/{id:str}", Action.READ_VMS, summary="Show an operation")
 async def show_operation(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str]
 ) -> CommandResult:
@@ -44,7 +42,7 @@ def _is_own(result: CommandResult, entry: Entry, principal: Principal) -> bool:
     return is_by_itself and all(principal.sees(each.group) for each in result.announcements)
 
 
-@writes("/spot/reclaim", Action.RECLAIM, summary="Reclaim spot VMs", tags=_TAGS, body=ReclaimBody)
+@writes("/spot/reclaim", Action.RECLAIM, summary="Reclaim spot VMs")
 async def reclaim_spot(
     context: ContextDependency, principal: PrincipalDependency, data: JSONBody[ReclaimBody], key: IdempotencyKey
 ) -> CommandResult:
@@ -53,4 +51,4 @@ async def reclaim_spot(
     return await context.operations.submit(command, key)
 
 
-operations = Router("/", route_handlers=[show_operation, reclaim_spot])
+operations = Router("/", tags=["Operations"], route_handlers=[show_operation, reclaim_spot])

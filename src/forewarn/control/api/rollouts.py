@@ -1,6 +1,7 @@
 """Rollouts: plan, start, list, show, pause, resume, cancel, edit, retry and skip hosts."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from litestar import Router, patch
@@ -35,7 +36,6 @@ from forewarn.core.facts import Entry
 from forewarn.core.rollouts.planning import PlannedWave, RolloutPlan, check_saved
 from forewarn.core.rollouts.steering import find_rollout
 
-_TAGS = ("Rollouts",)
 _MOST_ENDED = 1_000
 _Finished = Annotated[
     int,
@@ -43,7 +43,7 @@ _Finished = Annotated[
 ]
 
 
-@reads("/", Action.READ_HOSTS, summary="List rollouts", tags=_TAGS)
+@reads("/", Action.READ_HOSTS, summary="List rollouts")
 async def list_rollouts(context: ContextDependency, finished: _Finished = 0) -> ResultPage[RolloutView]:
     """List the rollouts that have not ended, in the order in which they started; ended ones if requested."""
     fleet, now = context.fleet, context.now()
@@ -51,7 +51,7 @@ async def list_rollouts(context: ContextDependency, finished: _Finished = 0) -> 
     return ResultPage((*ended, *(view_rollout(each, now) for each in fleet.rollouts.values())))
 
 
-@reads("/{name:str}", Action.READ_HOSTS, summary="Show a rollout", tags=_TAGS)
+@reads("/{name:str}", Action.READ_HOSTS, summary="Show a rollout")
 async def show_rollout(context: ContextDependency, name: FromPath[str]) -> RolloutDetail:
     """Return a rollout: how far it is, its current wave, and what it waits for; also one that has ended."""
     return await _detail(context, name)
@@ -68,23 +68,17 @@ async def _detail_again(context: ApiContext, given: Mapping[str, Any], entry: En
     return await _detail(context, given["name"] if "name" in given else given["data"].name)
 
 
-@writes(
-    "/plan",
-    Action.MAINTAIN_HOSTS,
-    summary="Plan a rollout",
-    tags=_TAGS,
-    body=RolloutBody,
-    status_code=200,
-    is_streamed=True,
-    previews=False,
-)
+@writes("/plan", Action.MAINTAIN_HOSTS, summary="Plan a rollout", status_code=200, is_streamed=True, previews=False)
 async def plan_rollout(context: ContextDependency, data: JSONBody[RolloutBody]) -> RolloutPlanView:
     """Return the waves of a rollout, when they are expected, and everything it cannot do; nothing is changed."""
     plan = await context.rollouts.plan(data.name, data.terms.terms)
     return RolloutPlanView(**{key: value for key, value in asdict(plan).items() if key != "recorded"})
 
 
-@writes("/", Action.MAINTAIN_HOSTS, summary="Start a rollout", tags=_TAGS, body=RolloutBody, replay=_detail_again)
+_steers = partial(writes, action=Action.MAINTAIN_HOSTS, replay=_detail_again)
+
+
+@_steers("/", summary="Start a rollout")
 async def start_rollout(
     context: ContextDependency, principal: PrincipalDependency, data: JSONBody[RolloutBody], key: IdempotencyKey
 ) -> RolloutDetail:
@@ -117,15 +111,7 @@ def _saved(data: RolloutBody, present: RolloutPlan) -> RolloutPlan:
     return RolloutPlan(name=data.name, terms=present.terms, waves=waves)
 
 
-@writes(
-    "/{name:str}",
-    Action.MAINTAIN_HOSTS,
-    summary="Edit a rollout",
-    tags=_TAGS,
-    body=RolloutEditBody,
-    method=patch,
-    replay=_detail_again,
-)
+@_steers("/{name:str}", summary="Edit a rollout", method=patch)
 async def edit_rollout(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -141,14 +127,7 @@ async def edit_rollout(
     return await _steered(context, command, key)
 
 
-@writes(
-    "/{name:str}/pause",
-    Action.MAINTAIN_HOSTS,
-    summary="Pause a rollout",
-    tags=_TAGS,
-    body=PauseRolloutBody,
-    replay=_detail_again,
-)
+@_steers("/{name:str}/pause", summary="Pause a rollout")
 async def pause_rollout(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -161,7 +140,7 @@ async def pause_rollout(
     return await _steered(context, command, key)
 
 
-@writes("/{name:str}/resume", Action.MAINTAIN_HOSTS, summary="Resume a rollout", tags=_TAGS, replay=_detail_again)
+@_steers("/{name:str}/resume", summary="Resume a rollout")
 async def resume_rollout(
     context: ContextDependency, principal: PrincipalDependency, name: FromPath[str], key: IdempotencyKey
 ) -> RolloutDetail:
@@ -169,7 +148,7 @@ async def resume_rollout(
     return await _steered(context, ResumeRollout(id=key.id, by=principal.caller, name=name), key)
 
 
-@writes("/{name:str}/cancel", Action.MAINTAIN_HOSTS, summary="Cancel a rollout", tags=_TAGS, replay=_detail_again)
+@_steers("/{name:str}/cancel", summary="Cancel a rollout")
 async def cancel_rollout(
     context: ContextDependency, principal: PrincipalDependency, name: FromPath[str], key: IdempotencyKey
 ) -> RolloutDetail:
@@ -177,14 +156,7 @@ async def cancel_rollout(
     return await _steered(context, CancelRollout(id=key.id, by=principal.caller, name=name), key)
 
 
-@writes(
-    "/{name:str}/retry",
-    Action.MAINTAIN_HOSTS,
-    summary="Retry hosts of a rollout",
-    tags=_TAGS,
-    body=RetryHostsBody,
-    replay=_detail_again,
-)
+@_steers("/{name:str}/retry", summary="Retry hosts of a rollout")
 async def retry_hosts(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -196,14 +168,7 @@ async def retry_hosts(
     return await _steered(context, RetryHosts(id=key.id, by=principal.caller, name=name, hosts=data.hosts), key)
 
 
-@writes(
-    "/{name:str}/skip",
-    Action.MAINTAIN_HOSTS,
-    summary="Skip a host of a rollout",
-    tags=_TAGS,
-    body=SkipHostBody,
-    replay=_detail_again,
-)
+@_steers("/{name:str}/skip", summary="Skip a host of a rollout")
 async def skip_host(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -222,6 +187,7 @@ async def _steered(context: ApiContext, command: Command, key: IdempotencyKey) -
 
 rollouts = Router(
     "/rollouts",
+    tags=["Rollouts"],
     route_handlers=[
         list_rollouts,
         show_rollout,

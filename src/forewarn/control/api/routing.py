@@ -6,7 +6,7 @@ Every route names its action from the table in ``access.py``, or is public; one 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints
 
 import msgspec
 from litestar import Litestar, get, post
@@ -106,14 +106,14 @@ async def replay_empty(context: ApiContext, given: Mapping[str, Any], entry: Ent
 
 
 def reads(
-    path: str, action: Action | None, *, summary: str, tags: tuple[str, ...], asks_leader: bool = False, **more: Any
+    path: str, action: Action | None, *, summary: str, asks_leader: bool = False, **more: Any
 ) -> Callable[[_Function], HTTPRouteHandler]:
     """Declare a route that changes nothing; ``asks_leader``: another node may know more than this one."""
     if asks_leader:
         more["middleware"] = [LeaderRoute]
     statuses = (400, 401, 403, 404, 409, 429, 503) if action else (400, 503)
     responses = {**problem_responses(*statuses), **more.pop("also", {})}
-    return get(path, opt=_opt(action), responses=responses, summary=summary, tags=list(tags), **_common(more))
+    return get(path, opt=_opt(action), responses=responses, summary=summary, **_common(more))
 
 
 def writes(
@@ -121,8 +121,6 @@ def writes(
     action: Action,
     *,
     summary: str,
-    tags: tuple[str, ...],
-    body: type[ApiBody] | None = None,
     method: Callable[..., Any] = post,
     replay: Replay = replay_result,
     is_streamed: bool = False,
@@ -131,25 +129,30 @@ def writes(
 ) -> Callable[[_Function], HTTPRouteHandler]:
     """Declare a route that gives a command. It is carried out once per key; ``replay`` answers a repetition.
 
-    A route that reads its body as a stream does that itself. ``previews``: it accepts ``dry_run``, as
-    every route that returns a ``CommandResult`` does.
+    Its parameter ``data`` has the type of the body; a route that reads its body as a stream does that itself.
+    ``previews``: it accepts ``dry_run``, as every route that returns a ``CommandResult`` does.
     """
     previews = replay is replay_result if previews is None else previews
     if not previews:
         more["dependencies"] = {"key": Provide(provide_final_write)}
-    if body is not None:
-        more["dto"] = strict(body)
-    made: Callable[[_Function], HTTPRouteHandler] = method(
-        path,
-        opt={**_opt(action), STREAMED: is_streamed, PREVIEWS: previews},
-        responses=problem_responses(400, 401, 403, 404, 409, 429, 503),
-        summary=summary,
-        tags=list(tags),
-        middleware=[LeaderRoute],
-        request_max_body_size=more.pop("largest", _LARGEST_BODY),
+    declaration = {
+        "opt": {**_opt(action), STREAMED: is_streamed, PREVIEWS: previews},
+        "responses": problem_responses(400, 401, 403, 404, 409, 429, 503),
+        "summary": summary,
+        "middleware": [LeaderRoute],
+        "request_max_body_size": more.pop("largest", _LARGEST_BODY),
         **_common(more),
-    )
-    return made if is_streamed else lambda function: made(_once(function, replay))
+    }
+
+    def declare(function: _Function) -> HTTPRouteHandler:
+        body = get_type_hints(function).get("data")
+        dto = {} if body is None else {"dto": strict(body)}
+        made: HTTPRouteHandler = method(path, **declaration, **dto)(
+            function if is_streamed else _once(function, replay)
+        )
+        return made
+
+    return declare
 
 
 def _once(function: _Function, replay: Replay) -> _Function:

@@ -25,10 +25,8 @@ from forewarn.signature import key_of
 from forewarn.wire.azure_names import TYPES, read_id, read_type, show_id
 from forewarn.wire.facts import shown_target
 
-_TAGS = ("Subscriptions",)
 
-
-@reads("/", Action.KEEP_SUBSCRIPTIONS, summary="List subscriptions", tags=_TAGS, asks_leader=True)
+@reads("/", Action.KEEP_SUBSCRIPTIONS, summary="List subscriptions", asks_leader=True)
 async def list_subscriptions(
     context: ContextDependency, limit: Limit = 100, cursor: Cursor = None
 ) -> ResultPage[SubscriptionView]:
@@ -38,7 +36,7 @@ async def list_subscriptions(
     return make_page(((id_, known.get(id_)) for id_ in ids), limit, lambda each: view_subscription(context, each))
 
 
-@reads("/{id:str}", Action.KEEP_SUBSCRIPTIONS, summary="Show a subscription", tags=_TAGS, asks_leader=True)
+@reads("/{id:str}", Action.KEEP_SUBSCRIPTIONS, summary="Show a subscription", asks_leader=True)
 async def show_subscription(context: ContextDependency, id: FromPath[str]) -> SubscriptionView:
     """Return a subscription, by its id or name, with its delivery status."""
     return view_subscription(context, _subscription(context.fleet, id))
@@ -50,14 +48,7 @@ async def _show_again(context: ApiContext, given: Mapping[str, Any], entry: Entr
     return NewSubscription(**asdict(view_subscription(context, made)), secret=made.secret)
 
 
-@writes(
-    "/",
-    Action.KEEP_SUBSCRIPTIONS,
-    summary="Add a subscription",
-    tags=_TAGS,
-    body=SubscriptionBody,
-    replay=_show_again,
-)
+@writes("/", Action.KEEP_SUBSCRIPTIONS, summary="Add a subscription", replay=_show_again)
 async def add_subscription(
     context: ContextDependency, principal: PrincipalDependency, data: JSONBody[SubscriptionBody], key: IdempotencyKey
 ) -> NewSubscription:
@@ -75,14 +66,7 @@ async def add_subscription(
     return NewSubscription(**asdict(view_subscription(context, subscription)), secret=subscription.secret)
 
 
-@writes(
-    "/{id:str}",
-    Action.KEEP_SUBSCRIPTIONS,
-    summary="Remove a subscription",
-    tags=_TAGS,
-    method=delete,
-    replay=replay_empty,
-)
+@writes("/{id:str}", Action.KEEP_SUBSCRIPTIONS, summary="Remove a subscription", method=delete, replay=replay_empty)
 async def remove_subscription(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> None:
@@ -98,7 +82,7 @@ async def _sent_before(context: ApiContext, given: Mapping[str, Any], entry: Ent
     )
 
 
-@writes("/{id:str}/test", Action.KEEP_SUBSCRIPTIONS, summary="Test a subscription", tags=_TAGS, replay=_sent_before)
+@writes("/{id:str}/test", Action.KEEP_SUBSCRIPTIONS, summary="Test a subscription", replay=_sent_before)
 async def test_subscription(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> DeliveryReceipt:
@@ -141,5 +125,6 @@ def view_subscription(context: ApiContext, each: Subscription) -> SubscriptionVi
 
 subscriptions = Router(
     "/subscriptions",
+    tags=["Subscriptions"],
     route_handlers=[list_subscriptions, show_subscription, add_subscription, remove_subscription, test_subscription],
 )

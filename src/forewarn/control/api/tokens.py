@@ -21,13 +21,12 @@ from forewarn.core.facts import Entry, TokenCreated
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Token
 
-_TAGS = ("Tokens",)
 _Overlap = Annotated[
     int, QueryParameter(ge=0, le=LONGEST_OVERLAP, description="Seconds for which the old secret stays valid.")
 ]
 
 
-@reads("/", Action.KEEP_TOKENS, summary="List tokens", tags=_TAGS)
+@reads("/", Action.KEEP_TOKENS, summary="List tokens")
 async def list_tokens(context: ContextDependency, limit: Limit = 100, cursor: Cursor = None) -> ResultPage[TokenView]:
     """List the tokens that are not revoked, without their secrets."""
     tokens = context.fleet.tokens
@@ -44,7 +43,7 @@ async def _refuse_again(context: ApiContext, given: Mapping[str, Any], entry: En
     )
 
 
-@writes("/", Action.KEEP_TOKENS, summary="Create a token", tags=_TAGS, body=TokenBody, replay=_refuse_again)
+@writes("/", Action.KEEP_TOKENS, summary="Create a token", replay=_refuse_again)
 async def create_token(
     context: ContextDependency, principal: PrincipalDependency, data: JSONBody[TokenBody], key: IdempotencyKey
 ) -> NewToken:
@@ -54,7 +53,7 @@ async def create_token(
     return await _create(context, principal, key, token, shown)
 
 
-@writes("/{id:str}/rotate", Action.KEEP_TOKENS, summary="Rotate a token", tags=_TAGS, replay=_refuse_again)
+@writes("/{id:str}/rotate", Action.KEEP_TOKENS, summary="Rotate a token", replay=_refuse_again)
 async def rotate_token(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -75,7 +74,7 @@ async def rotate_token(
     return await _create(context, principal, key, token, shown, replaces=old.id)
 
 
-@writes("/{id:str}", Action.KEEP_TOKENS, summary="Revoke a token", tags=_TAGS, method=delete, replay=replay_empty)
+@writes("/{id:str}", Action.KEEP_TOKENS, summary="Revoke a token", method=delete, replay=replay_empty)
 async def revoke_token(
     context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
 ) -> None:
@@ -116,4 +115,4 @@ def _view(context: ApiContext, token: Token) -> TokenView:
     )
 
 
-tokens = Router("/tokens", route_handlers=[list_tokens, create_token, rotate_token, revoke_token])
+tokens = Router("/tokens", tags=["Tokens"], route_handlers=[list_tokens, create_token, rotate_token, revoke_token])

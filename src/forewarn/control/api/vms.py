@@ -33,7 +33,6 @@ from forewarn.core.model import BulkOperation, OperationScope, Vm
 from forewarn.core.selectors import VmSelector, VmState
 from forewarn.fleetfile.tables import InvalidTable, read_vm
 
-_TAGS = ("VMs",)
 _NOT_KEYS = frozenset({"cancel_events"})
 _PLAIN = {"start": StartVm, "deallocate": DeallocateVm}
 _ACTIONS = {
@@ -45,7 +44,7 @@ _ACTIONS = {
 }
 
 
-@reads("/", Action.READ_VMS, summary="List VMs", tags=_TAGS)
+@reads("/", Action.READ_VMS, summary="List VMs")
 async def list_vms(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -90,13 +89,13 @@ async def list_vms(
     return make_page(((name, find(name)) for name in known), limit, lambda vm: views.view_vm(fleet, vm))
 
 
-@reads("/{name:str}", Action.READ_VMS, summary="Show a VM", tags=_TAGS)
+@reads("/{name:str}", Action.READ_VMS, summary="Show a VM")
 async def show_vm(context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]) -> views.VmDetail:
     """Return the details of a VM and its upcoming events."""
     return views.detail_vm(context.fleet, principal.vm(context.fleet, name))
 
 
-@writes("/{name:str}/operations", Action.OPERATE_VMS, summary="Operate on a VM", tags=_TAGS, body=VmOperationBody)
+@writes("/{name:str}/operations", Action.OPERATE_VMS, summary="Operate on a VM")
 async def operate_vm(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -110,7 +109,7 @@ async def operate_vm(
     return await context.operations.submit(_command(key.id, principal, vm.name, data), key)
 
 
-@writes("/operations", Action.OPERATE_VMS, summary="Operate on several VMs", tags=_TAGS, body=VmBulkBody)
+@writes("/operations", Action.OPERATE_VMS, summary="Operate on several VMs")
 async def operate_vms(
     context: ContextDependency, principal: PrincipalDependency, data: JSONBody[VmBulkBody], key: IdempotencyKey
 ) -> views.CommandResult:
@@ -145,7 +144,7 @@ def _command_for(principal: Principal, name: str, data: VmBulkBody) -> Command:
             return _command("", principal, name, VmOperationBody(operation=data.operation, **terms_of(data)))
 
 
-@writes("/{name:str}/move", Action.MOVE, summary="Move a VM", tags=_TAGS, body=MoveBody)
+@writes("/{name:str}/move", Action.MOVE, summary="Move a VM")
 async def move_vm(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -160,7 +159,7 @@ async def move_vm(
     return await context.operations.submit(command, key)
 
 
-@writes("/{name:str}", Action.CHANGE_FLEET, summary="Change a VM", tags=_TAGS, body=VmSetBody, method=patch)
+@writes("/{name:str}", Action.CHANGE_FLEET, summary="Change a VM", method=patch)
 async def set_vm(
     context: ContextDependency,
     principal: PrincipalDependency,
@@ -197,4 +196,4 @@ def _command(id_: str, principal: Principal, name: str, data: VmOperationBody) -
     return OperateVm(id=id_, by=principal.caller, operation=operation, vm=name, **terms_of(data))
 
 
-vms = Router("/vms", route_handlers=[list_vms, show_vm, operate_vm, operate_vms, move_vm, set_vm])
+vms = Router("/vms", tags=["VMs"], route_handlers=[list_vms, show_vm, operate_vm, operate_vms, move_vm, set_vm])
