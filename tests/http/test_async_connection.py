@@ -1,4 +1,4 @@
-"""The asyncio HTTP connection: bodies in pieces in both directions, and when it can be used again."""
+"""The asyncio HTTP connection: whole bodies, bodies in pieces in both directions, and when it can be used again."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 
 from forewarn.http.async_connection import AsyncHttpConnection
-from forewarn.http.codec import HttpRequest
+from forewarn.http.codec import HttpRequest, MalformedResponse
 from forewarn.http.connection import ConnectionEnded
 from tests.metadata.harness import on_both_loops
 
@@ -16,7 +16,7 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 @asynccontextmanager
-async def connected(talk: Talk) -> AsyncIterator[AsyncHttpConnection]:
+async def connected(talk: Talk, largest: int | None = None) -> AsyncIterator[AsyncHttpConnection]:
     """Connect to a server that talks like this."""
     over = asyncio.Event()
 
@@ -29,7 +29,8 @@ async def connected(talk: Talk) -> AsyncIterator[AsyncHttpConnection]:
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with server:
-        connection = await AsyncHttpConnection.open("127.0.0.1", server.sockets[0].getsockname()[1], None, 5)
+        port = server.sockets[0].getsockname()[1]
+        connection = await AsyncHttpConnection.open("127.0.0.1", port, None, 5, largest)
         try:
             yield connection
         finally:
@@ -108,3 +109,33 @@ async def test_a_server_that_hangs_up_has_not_answered() -> None:
             await connection.start(HttpRequest(target="/", host="h"))
         assert not connection.has_received
         assert not connection.is_reusable
+
+
+@on_both_loops
+async def test_a_response_is_read_whole() -> None:
+    """The connection can be used again; a body beyond the limit is refused."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for length in (4, 4, 5):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % length + b"x" * length)
+
+    async with connected(talk, largest=4) as connection:
+        for _ in range(2):
+            assert (await connection.exchange(HttpRequest(target="/", host="h"), 5, 5)).body == b"xxxx"
+            assert connection.is_reusable
+        with pytest.raises(MalformedResponse):
+            await connection.exchange(HttpRequest(target="/", host="h"), 5, 5)
+
+
+@on_both_loops
+async def test_the_rest_of_a_response_has_a_limit_of_its_own() -> None:
+    """A server that stops in the middle has stopped."""
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nx")
+
+    async with connected(talk) as connection:
+        with pytest.raises(TimeoutError):
+            await connection.exchange(HttpRequest(target="/", host="h"), 600, 0.05)

@@ -1,99 +1,68 @@
 """The connection of the asyncio client; ``connection.py`` has the blocking one."""
 
-import asyncio
-from math import inf
-
-from forewarn.client.connection import reason_of, timed_out
+from forewarn.client.connection import explain_failure, reason_of
 from forewarn.client.endpoint_url import EndpointUrl
 from forewarn.client.steps import CONNECT, NoResponse, SendRequest
-from forewarn.http.codec import HttpCodec, HttpResponse, MalformedResponse
-
-_CHUNK = 65_536
+from forewarn.http.async_connection import AsyncHttpConnection
+from forewarn.http.codec import LARGEST_BODY, HttpResponse, MalformedResponse
 
 
 class AsyncConnection:
     """A connection to the address of the last request; ``BlockingConnection`` is the blocking one."""
 
     def __init__(self) -> None:
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-        self._codec = HttpCodec()
+        self._connection: AsyncHttpConnection | None = None
         self._endpoint: EndpointUrl | None = None
         self._is_ended = False
 
     async def exchange(self, request: SendRequest) -> HttpResponse | NoResponse:
-        reused = self._streams is not None and self._endpoint == request.endpoint and self._codec.is_open
-        reply = await self._exchange(request)
-        if reused and isinstance(reply, NoResponse) and reply.in_time and not self._codec.has_received:
-            reply = await self._exchange(request)
-        return reply
+        if (known := self._connection) is not None and self._endpoint == request.endpoint:
+            reply = await self._exchange(known, request)
+            is_silent = isinstance(reply, NoResponse) and reply.in_time and not known.codec.has_received
+            if not is_silent:  # else the service closed the idle connection
+                return reply
+        opened = await self._open(request.endpoint)
+        return opened if isinstance(opened, NoResponse) else await self._exchange(opened, request)
 
     def end(self) -> None:
         """Close for good; a request that waits in another task ends."""
         self._is_ended = True
-        self.close()
+        self._close()
 
-    def close(self) -> None:
-        streams, self._streams = self._streams, None
-        if streams is not None:
-            streams[1].close()
+    def _close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
-    async def _exchange(self, request: SendRequest) -> HttpResponse | NoResponse:
-        if self._streams is None or self._endpoint != request.endpoint or not self._codec.is_open:
-            silence = await self._connect(request.endpoint)
-            if silence:
-                return silence
-        try:
-            async with asyncio.timeout(request.seconds) as limit:
-                answer = await self._talk(request, limit)
-        except TimeoutError:
-            self.close()
-            return timed_out(request, self._codec)
-        except MalformedResponse as error:
-            self.close()
-            return NoResponse(str(error), garbled=True)
-        except OSError as error:
-            self.close()
-            return NoResponse(f"broke the connection ({reason_of(error)})")
-        except asyncio.CancelledError:
-            # The rest of the response may still arrive; the next request must not read it.
-            self.close()
-            raise
-        if not self._codec.is_open or isinstance(answer, NoResponse):
-            self.close()
-        return answer
-
-    async def _connect(self, endpoint: EndpointUrl) -> NoResponse | None:
-        self.close()
+    async def _open(self, endpoint: EndpointUrl) -> AsyncHttpConnection | NoResponse:
+        self._close()
         if self._is_ended:
             return NoResponse("was let go of", connected=False)
         try:
-            async with asyncio.timeout(CONNECT):
-                streams = await asyncio.open_connection(endpoint.host, endpoint.port)
+            opened = await AsyncHttpConnection.open(endpoint.host, endpoint.port, None, CONNECT, LARGEST_BODY)
         except TimeoutError:
             return NoResponse("cannot be reached (timed out)", connected=False)
         except (OSError, UnicodeError) as error:
             return NoResponse(f"cannot be reached ({reason_of(error)})", connected=False)
-        self._streams, self._codec, self._endpoint = streams, HttpCodec(), endpoint
-        self._close_if_ended()
-        return None
+        self._connection, self._endpoint = opened, endpoint
+        return self._ended() or opened
 
-    def _close_if_ended(self) -> None:
-        if self._is_ended:
-            self.close()
+    def _ended(self) -> NoResponse | None:
+        """Return why there is no response, where the client was closed while the connection was opened."""
+        if not self._is_ended:
+            return None
+        self._close()
+        return NoResponse("was let go of")
 
-    async def _talk(self, request: SendRequest, limit: asyncio.Timeout) -> HttpResponse | NoResponse:
-        if self._streams is None:
-            return NoResponse("was let go of")
-        reader, writer = self._streams
-        codec = self._codec
-        writer.write(codec.encode(request.http_request))
-        await writer.drain()
-        while True:
-            data = await reader.read(_CHUNK)
-            if not codec.has_received:
-                limit.reschedule(min(limit.when() or inf, asyncio.get_running_loop().time() + request.rest))
-            answer = codec.feed(data)
-            if answer is not None:
-                return answer
-            if not data:
-                return NoResponse("closed the connection before its answer was whole")
+    async def _exchange(self, connection: AsyncHttpConnection, request: SendRequest) -> HttpResponse | NoResponse:
+        is_kept = False
+        try:
+            response = await connection.exchange(request.http_request, request.seconds, request.rest)
+            is_kept = connection.codec.is_open
+        except (OSError, MalformedResponse) as error:
+            return explain_failure(error, request, connection.codec)
+        finally:
+            # After a cancelation the rest of the response may still arrive; the next request must not read it.
+            if not is_kept:
+                self._close()
+        return response

@@ -23,16 +23,10 @@ class BlockingConnection:
             return connection.exchange(
                 request.http_request, TimeLimits(connect=CONNECT, total=request.seconds, rest=request.rest)
             )
-        except MalformedResponse as error:
-            return NoResponse(str(error), garbled=True)
-        except (OSError, UnicodeError) as error:
+        except (OSError, UnicodeError, MalformedResponse) as error:
             if not connection.is_connected:
                 return NoResponse(f"cannot be reached ({reason_of(error)})", connected=False)
-            if isinstance(error, TimeoutError):
-                return timed_out(request, connection.codec)
-            if isinstance(error, ConnectionEnded):
-                return NoResponse(str(error))
-            return NoResponse(f"broke the connection ({reason_of(error)})")
+            return explain_failure(error, request, connection.codec)
 
     def end(self) -> None:
         """Close for good; a request that waits in another thread ends."""
@@ -52,7 +46,18 @@ class BlockingConnection:
         return self._connection
 
 
-def timed_out(request: SendRequest, codec: HttpCodec) -> NoResponse:
+def explain_failure(error: Exception, request: SendRequest, codec: HttpCodec) -> NoResponse:
+    """Return why a request that was sent has no response."""
+    if isinstance(error, MalformedResponse):
+        return NoResponse(str(error), garbled=True)
+    if isinstance(error, TimeoutError):
+        return _timed_out(request, codec)
+    if isinstance(error, ConnectionEnded):
+        return NoResponse(str(error))
+    return NoResponse(f"broke the connection ({reason_of(error)})")
+
+
+def _timed_out(request: SendRequest, codec: HttpCodec) -> NoResponse:
     if codec.has_received:
         return NoResponse(
             f"has not finished its answer within {min(request.rest, request.seconds):g} s", in_time=False

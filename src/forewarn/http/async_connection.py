@@ -1,11 +1,12 @@
-"""An asyncio HTTP connection over TCP or TLS: kept open, one request at a time, bodies in pieces."""
+"""An asyncio HTTP connection over TCP or TLS: kept open, one request at a time, bodies whole or in pieces."""
 
 import asyncio
 from asyncio import create_task
 from collections.abc import AsyncIterator
+from math import inf
 from typing import TYPE_CHECKING
 
-from forewarn.http.codec import HttpCodec, HttpRequest
+from forewarn.http.codec import HttpCodec, HttpRequest, HttpResponse
 from forewarn.http.connection import ConnectionEnded
 
 if TYPE_CHECKING:
@@ -20,8 +21,10 @@ class AsyncHttpConnection:
     Every method raises OSError where the network fails, and MalformedResponse where the answer is no HTTP.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.codec = HttpCodec(None)
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, largest: int | None = None
+    ) -> None:
+        self.codec = HttpCodec(largest)
         self._reader = reader
         self._writer = writer
         self._is_whole = True
@@ -31,16 +34,30 @@ class AsyncHttpConnection:
         """Whether the server ever answered anything."""
 
     @classmethod
-    async def open(cls, host: str, port: int, tls: "ssl.SSLContext | None", seconds: float) -> "AsyncHttpConnection":
-        """Connect within so many seconds."""
+    async def open(
+        cls, host: str, port: int, tls: "ssl.SSLContext | None", seconds: float, largest: int | None = None
+    ) -> "AsyncHttpConnection":
+        """Connect within so many seconds. Without a limit of bodies in bytes they are to be read in pieces."""
         async with asyncio.timeout(seconds):
-            return cls(*await asyncio.open_connection(host, port, ssl=tls))
+            return cls(*await asyncio.open_connection(host, port, ssl=tls), largest)
 
     @property
     def is_reusable(self) -> bool:
         """Whether another request may be sent: the last response is whole, and the server has not hung up."""
         is_free = self._is_whole and self.codec.is_open and not self._is_spoiled
         return is_free and not self._reader.at_eof() and not self._writer.is_closing()
+
+    async def exchange(self, request: HttpRequest, seconds: float, rest: float) -> HttpResponse:
+        """Send a request, and return its whole response: within ``seconds``, and ``rest`` after its first byte."""
+        self._is_whole = False
+        async with asyncio.timeout(seconds) as limit:
+            self._writer.write(self.codec.encode(request))
+            await self._writer.drain()
+            response = await self._receive()
+            limit.reschedule(min(limit.when() or inf, asyncio.get_running_loop().time() + rest))
+            while response is None:
+                response = await self._receive()
+        return response
 
     async def start(self, request: HttpRequest, body: AsyncIterator[bytes] | None = None) -> int:
         """Send a request, and return the status of its response.
@@ -87,9 +104,11 @@ class AsyncHttpConnection:
             await self._receive()
         return self.codec.status
 
-    async def _receive(self) -> None:
+    async def _receive(self) -> HttpResponse | None:
         data = await self._reader.read(_CHUNK)
         self.has_received |= bool(data)
-        self._is_whole = self.codec.feed(data) is not None
+        response = self.codec.feed(data)
+        self._is_whole = response is not None
         if not data and not self._is_whole:
             raise ConnectionEnded("closed the connection before its answer was whole")
+        return response
