@@ -1,6 +1,7 @@
 """The settings of ``serve``: where each is looked for, and what is said of a wrong one."""
 
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from socket import gethostname
 
@@ -121,7 +122,7 @@ def test_the_settings_of_the_system_say_where_its_data_are(tmp_path: Path, monke
     """Commands that look for the service of this machine find them last of all; a service does not by itself."""
     monkeypatch.chdir(tmp_path)
     system = tmp_path / "etc" / "forewarn.toml"
-    monkeypatch.setattr(settings_module, "SYSTEM_FILE", system)
+    load = partial(settings_module.load, system_file=system)
     assert load({}, {}, of_system=True).data == Path("forewarn-data")
     system.parent.mkdir()
     system.write_text('identity = "mark"\n')

@@ -14,20 +14,17 @@ def deep(tmp_path: Path) -> Path:
     return socket_path.socket_path(directory)
 
 
-@pytest.mark.parametrize("descriptors", ["/proc/self/fd", "/absent"])
-def test_a_path_too_long_for_a_socket_is_reached_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, descriptors: str
-) -> None:
+@pytest.mark.parametrize("descriptors", [Path("/proc/self/fd"), Path("/absent")])
+def test_a_path_too_long_for_a_socket_is_reached_all_the_same(tmp_path: Path, descriptors: Path) -> None:
     """Through a descriptor of its directory, or through a short link to it where there are none."""
-    monkeypatch.setattr(socket_path, "_DESCRIPTORS", Path(descriptors))
     path = deep(tmp_path)
     with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as caller:
         with pytest.raises(OSError, match="too long"):
             listener.bind(str(path))
-        with socket_path.short_path(path) as name:
+        with socket_path.short_path(path, descriptors) as name:
             listener.bind(name)
         listener.listen()
-        with socket_path.short_path(path) as name:
+        with socket_path.short_path(path, descriptors) as name:
             caller.connect(name)
 
     assert path.is_socket()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.drivers import term_store
 from forewarn.drivers.run_record import RecordLocked
 from forewarn.drivers.term_store import TermRefused, TermStore
 
@@ -47,10 +46,10 @@ def test_a_truncated_term_does_not_count_for_more(tmp_path: Path) -> None:
         pytest.fail("it began")
 
 
-def test_one_that_begins_keeps_the_others_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_begins_keeps_the_others_waiting(tmp_path: Path) -> None:
     """A higher term, too, is stored only after what has begun under the lock."""
-    monkeypatch.setattr(term_store, "_LOCK_ATTEMPTS", 2)
-    with TermStore(tmp_path).held(1), pytest.raises(RecordLocked), TermStore(tmp_path).held(2):
+    impatient = TermStore(tmp_path, lock_attempts=2)
+    with TermStore(tmp_path).held(1), pytest.raises(RecordLocked), impatient.held(2):
         pytest.fail("it began")
 
     store(tmp_path, 1)

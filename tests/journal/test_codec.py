@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from forewarn.core.facts import AnyFact, Entry, FleetChanged, RecordedRequest
 from forewarn.core.model import NODE
-from forewarn.journal import codec
 from forewarn.journal.codec import EncodedFacts, pack, unpack, unpack_beginning, unpack_cause, unpack_one
 from forewarn.journal.port import DamagedJournal
 
@@ -52,10 +51,9 @@ def test_every_fact_survives(fact: AnyFact) -> None:
 @pytest.mark.parametrize("fact", EVERY_FACT, ids=lambda fact: type(fact).__name__)
 @pytest.mark.parametrize("request_", [None, RecordedRequest("print", ('"facts":[]',))])
 def test_facts_that_were_encoded_in_pieces_are_the_same_bytes(
-    fact: AnyFact, request_: RecordedRequest | None, monkeypatch: pytest.MonkeyPatch
+    fact: AnyFact, request_: RecordedRequest | None
 ) -> None:
     """What is long is cut, what has its default is left out, and the other entries of an append are as usual."""
-    monkeypatch.setattr(codec, "_PIECE", 2)
     values = {name: getattr(fact, name) for name in fact.__struct_fields__}
     long = replace(fact, **{name: value * 5 for name, value in values.items() if isinstance(value, tuple)})
     plain = FleetChanged(removed_vms=tuple("abcde"))
@@ -63,23 +61,19 @@ def test_facts_that_were_encoded_in_pieces_are_the_same_bytes(
     entry = Entry(7, NOON, '"facts":[]', NODE, facts, request_)
     other = Entry(8, NOON, "other", NODE, (fact,))
 
-    assert pack([entry, other], EncodedFacts(facts)) == pack([entry, other])
+    assert pack([entry, other], EncodedFacts(facts, piece_size=2)) == pack([entry, other])
     assert unpack_cause(*pack([entry])[0], PLACE) == Entry(7, NOON, entry.command, NODE, ())
 
 
 @pytest.mark.parametrize("part_size", [1, 40, 100, 200, 10_000])
 @pytest.mark.parametrize("request_", [None, RecordedRequest("print")])
-def test_facts_that_were_stored_in_parts_are_the_same_bytes(
-    part_size: int, request_: RecordedRequest | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_facts_that_were_stored_in_parts_are_the_same_bytes(part_size: int, request_: RecordedRequest | None) -> None:
     """What is stored stands between what is not; the checksum of all of it is found without reading it again."""
-    monkeypatch.setattr(codec, "_PIECE", 2)
-    monkeypatch.setattr(codec, "PART_SIZE", 16)
     facts: tuple[AnyFact, ...] = (FleetChanged(removed_vms=tuple("abcdefghijklmn")), EVERY_FACT[0])
     entry = Entry(7, NOON, "command", NODE, facts, request_)
     stored: list[bytes] = []
 
-    encoded = EncodedFacts(facts, stored.append, part_size)
+    encoded = EncodedFacts(facts, stored.append, part_size, piece_size=2)
     beginning, end = encoded.split(entry)
 
     ((_, checksum, body),) = pack([entry])

@@ -4,7 +4,6 @@ import pytest
 
 from forewarn.core.facts import Announced, FleetChanged, VmDeallocated, VmRemoved
 from forewarn.core.model import GroupKind, GroupTerms, Vm
-from forewarn.metadata import long_poll
 from forewarn.metadata.limits import Limits
 from tests.metadata.harness import EVENTS, WEB, event, get, harness, on_both_loops
 
@@ -228,10 +227,10 @@ async def test_a_waiter_whose_vm_is_deallocated_is_refused_at_once() -> None:
 
 
 @on_both_loops
-async def test_many_waiters_are_answered_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_waiters_are_answered_in_slices() -> None:
     """Each once, with the document as it is then; whoever left meanwhile is forgotten."""
-    monkeypatch.setattr(long_poll, "_AT_ONCE", 3)
     async with harness() as service:
+        service.service.long_polls.at_once = 3
         callers = [await service.call(wait()) for _ in range(8)]
         await service.settle()
         service.announce("e1")

@@ -1,12 +1,13 @@
 """A VM that has seen a newer document than this node holds is not shown an older one."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from forewarn.core.facts import FleetChanged
 from forewarn.core.model import GroupKind, GroupTerms, Vm
-from forewarn.metadata import service
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.monotonic_reads import AwaitedChanges, LeaderDocument
 from tests.metadata.harness import EVENTS, RunningMetadataHarness, get, harness, on_both_loops
@@ -39,11 +40,12 @@ def held(site: RunningMetadataHarness) -> int:
     return site.document_cache.groups["web"].incarnation
 
 
-@pytest.fixture(autouse=True)
-def _impatient(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Wait a moment instead of a second, where nothing comes."""
-    if "waits" not in request.node.name:
-        monkeypatch.setattr(service, "LONGEST_WAIT", 0.02)
+@asynccontextmanager
+async def impatient() -> AsyncIterator[RunningMetadataHarness]:
+    """Run a service that waits a moment instead of a second, where nothing comes."""
+    async with harness() as site:
+        site.service.longest_wait = 0.02
+        yield site
 
 
 @pytest.mark.parametrize("fields", [(), ("Prefer: wait=30",)], ids=["plain", "long-poll"])
@@ -83,7 +85,7 @@ async def test_a_request_that_is_reached_exactly_waits_for_nothing_more() -> Non
 async def test_a_node_that_stays_behind_answers_with_the_document_of_the_leader() -> None:
     """With the headers of every response, and without a body to HEAD."""
     leader = FakeLeader()
-    async with harness() as site:
+    async with impatient() as site:
         site.service.leader_documents = leader
         answer = await site.ask(seen("web-8"))
         assert (answer.status, answer.fields["etag"], answer.body) == (200, '"web-9"', b"leader")
@@ -99,7 +101,7 @@ async def test_a_node_that_stays_behind_answers_with_the_document_of_the_leader(
 @on_both_loops
 async def test_without_a_leader_the_caller_is_told_to_ask_again() -> None:
     """An older document would be wrong."""
-    async with harness() as site:
+    async with impatient() as site:
         site.service.leader_documents = FakeLeader(None)
         answer = await site.ask(seen("web-9"))
         assert (answer.status, answer.fields["retry-after"]) == (503, "1")
@@ -109,7 +111,7 @@ async def test_without_a_leader_the_caller_is_told_to_ask_again() -> None:
 async def test_the_tag_of_another_group_counts_as_well() -> None:
     """The VM moved to a group, where its incarnation is higher, and this node has not heard of it."""
     leader = FakeLeader()
-    async with harness() as site:
+    async with impatient() as site:
         site.service.leader_documents = leader
         assert (await site.ask(seen("other-9"))).body == b"leader"
 
@@ -136,7 +138,7 @@ def test_other_tags_change_nothing(tag: str) -> None:
     @on_both_loops
     async def run() -> None:
         leader = FakeLeader()
-        async with harness() as site:
+        async with impatient() as site:
             site.service.leader_documents = leader
             assert (await site.ask(seen(tag))).status == 200
             assert leader.asked == []
@@ -149,7 +151,7 @@ async def test_the_leader_asks_nobody() -> None:
     """Nobody holds more than it does: the tag is of a journal that was lost."""
     leader = FakeLeader()
     leader.is_leading = True
-    async with harness() as site:
+    async with impatient() as site:
         for site.service.leader_documents in (leader, None):
             answer = await site.ask(seen("web-9"))
             assert (answer.status, answer.fields["etag"]) == (200, f'"web-{held(site)}"')
@@ -160,7 +162,7 @@ async def test_a_leader_that_may_lack_something_shows_nothing_older() -> None:
     """The outcome of its last append may be unknown to it, and another node may have shown that entry already."""
     leader = FakeLeader()
     leader.is_leading, leader.is_certain = True, False
-    async with harness() as site:
+    async with impatient() as site:
         site.service.leader_documents = leader
         answer = await site.ask(seen("web-9"))
         assert (answer.status, answer.fields["retry-after"]) == (503, "1")
@@ -178,7 +180,7 @@ async def test_a_request_that_waits_costs_its_rate_once() -> None:
 @on_both_loops
 async def test_what_another_node_asks_for_a_vm_is_recorded() -> None:
     """The VM was shown the event, and its group asked."""
-    async with harness() as site:
+    async with impatient() as site:
         site.announce("e1")
         document = site.service.document_for_peer("web-1", 3)
         assert document is not None

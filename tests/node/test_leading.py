@@ -11,7 +11,6 @@ from forewarn.core.facts import FORMAT, Announced, FleetChanged
 from forewarn.core.model import Host, Vm
 from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.shared import LeaseLost
-from forewarn.node import writer as writer_module
 from forewarn.node.driver import Impact, ImpactDone, ImpactOutcome
 from forewarn.node.driver_calls import DriverCalls
 from forewarn.node.large_change import LargeChangeSizes
@@ -143,11 +142,10 @@ def test_a_lost_lease_stops_the_writer_before_it_reads_what_another_did() -> Non
 
 def test_nothing_is_written_that_a_node_cannot_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command that would need it is refused, those beside it are not; when all are upgraded it is done."""
-    monkeypatch.setattr(writer_module, "FORMAT", FORMAT + 1)
     monkeypatch.setattr(FleetChanged, "since_format", FORMAT + 1)
 
     async def story(harness: NodeHarness) -> None:
-        harness.node.writer.format = FORMAT + 1
+        harness.node.writer.newest_format = harness.node.writer.format = FORMAT + 1
         await harness.add_fleet()
         harness.node.writer.format = FORMAT
         harness.node.writer.large_change_sizes = LargeChangeSizes(decided_aside=2)

@@ -301,7 +301,9 @@ TABLES: dict[str, type[NoticeSettings] | type[MailSettings] | type[NetworkSettin
 _TABLE_KEYS = {name: keys_of(record) for name, record in TABLES.items()}
 
 
-def find_file(environment: Mapping[str, str], *, of_system: bool = False) -> Path | None:
+def find_file(
+    environment: Mapping[str, str], *, of_system: bool = False, system_file: Path = SYSTEM_FILE
+) -> Path | None:
     """Return the default settings file: FOREWARN_CONFIG, else ``./forewarn.toml``.
 
     With ``of_system`` (commands that use this machine's service), the system's file comes last.
@@ -310,15 +312,20 @@ def find_file(environment: Mapping[str, str], *, of_system: bool = False) -> Pat
         return Path(named)
     if DEFAULT_FILE.exists():
         return DEFAULT_FILE
-    return SYSTEM_FILE if of_system and os.access(SYSTEM_FILE, os.R_OK) else None
+    return system_file if of_system and os.access(system_file, os.R_OK) else None
 
 
 def load(
-    flags: Mapping[str, object], environment: Mapping[str, str], file: Path | None = None, *, of_system: bool = False
+    flags: Mapping[str, object],
+    environment: Mapping[str, str],
+    file: Path | None = None,
+    *,
+    of_system: bool = False,
+    system_file: Path = SYSTEM_FILE,
 ) -> Settings:
     """Load the settings; raise BadInput that names the wrong flag, variable or line."""
-    file = file or find_file(environment, of_system=of_system)
-    found: dict[str, object] = {"data": SYSTEM_DATA} if file and file.absolute() == SYSTEM_FILE else {}
+    file = file or find_file(environment, of_system=of_system, system_file=system_file)
+    found: dict[str, object] = {"data": SYSTEM_DATA} if file and file.absolute() == system_file else {}
     found |= _from_file(toml.read(file), file.parent) if file else {}
     found |= from_outside(KEYS, flags, environment, PREFIX)
     tables: object = found.pop("drivers", {})

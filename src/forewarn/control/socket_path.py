@@ -17,14 +17,14 @@ def socket_path(directory: Path) -> Path:
 
 
 @contextmanager
-def short_path(path: Path) -> Iterator[str]:
+def short_path(path: Path, descriptors: Path = _DESCRIPTORS) -> Iterator[str]:
     """Yield a name of ``path`` that is short enough for a socket; it is valid within the context."""
     if len(os.fsencode(path)) <= _LONGEST:
         yield str(path)
-    elif _DESCRIPTORS.exists():
+    elif descriptors.exists():
         directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            yield str(_DESCRIPTORS / str(directory) / path.name)
+            yield str(descriptors / str(directory) / path.name)
         finally:
             os.close(directory)
     else:

@@ -23,7 +23,7 @@ from forewarn.core.model import (
 )
 from forewarn.core.rollouts.model import HostRun, Rollout
 
-_CHUNK_SIZE = 10_000
+CHUNK_SIZE = 10_000
 _Record = TypeVar("_Record")
 
 
@@ -66,8 +66,8 @@ class FleetChunk(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     held: tuple[HeldChange, ...] = ()
 
 
-def chunks_of(records: Iterable[_Record]) -> Iterator[tuple[_Record, ...]]:
+def chunks_of(records: Iterable[_Record], size: int = CHUNK_SIZE) -> Iterator[tuple[_Record, ...]]:
     """Yield the records in slices of some thousands."""
     rest = iter(records)
-    while piece := tuple(islice(rest, _CHUNK_SIZE)):
+    while piece := tuple(islice(rest, size)):
         yield piece

@@ -13,7 +13,7 @@ from typing import TypeVar, get_args
 from msgspec.structs import replace
 
 from forewarn.core import lifecycle
-from forewarn.core.chunks import FleetChunk, chunks_of
+from forewarn.core.chunks import CHUNK_SIZE, FleetChunk, chunks_of
 from forewarn.core.declared_keys import DeclaredRecord, RecordKind
 from forewarn.core.facts import (
     Announced,
@@ -458,7 +458,7 @@ class Fleet:
         if group.incarnation > 1:
             self.retired_incarnation = max(self.retired_incarnation, group.incarnation)
 
-    def parts(self) -> Iterator[FleetChunk]:
+    def parts(self, chunk_size: int = CHUNK_SIZE) -> Iterator[FleetChunk]:
         """Yield the fleet in chunks, from which ``restore`` builds an equal one."""
         yield FleetChunk(
             hosts=tuple(self.hosts.values()),
@@ -476,15 +476,15 @@ class Fleet:
             evictions=tuple(self.evictions),
             rollouts=tuple(self.rollouts.values()),
         )
-        for runs in chunks_of(self.rollout_hosts.values()):
+        for runs in chunks_of(self.rollout_hosts.values(), chunk_size):
             yield FleetChunk(rollout_hosts=runs)
-        for groups in chunks_of(self.groups.values()):
+        for groups in chunks_of(self.groups.values(), chunk_size):
             yield FleetChunk(groups=groups)
-        for vms in chunks_of(self.vms.values()):
+        for vms in chunks_of(self.vms.values(), chunk_size):
             yield FleetChunk(vms=vms)
-        for events in chunks_of(self.events.values()):
+        for events in chunks_of(self.events.values(), chunk_size):
             yield FleetChunk(events=events)
-        yield from self.last_applied.parts()
+        yield from self.last_applied.parts(chunk_size)
 
     @classmethod
     def restore(cls, parts: Iterable[FleetChunk]) -> "Fleet":

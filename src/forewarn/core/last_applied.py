@@ -10,7 +10,7 @@ from operator import itemgetter
 
 import msgspec
 
-from forewarn.core.chunks import DeclarationHead, FleetChunk, chunks_of
+from forewarn.core.chunks import CHUNK_SIZE, DeclarationHead, FleetChunk, chunks_of
 from forewarn.core.declared_keys import (
     DeclaredRecord,
     HeldChange,
@@ -100,19 +100,19 @@ class LastApplied:
     def head(self) -> DeclarationHead | None:
         return None if self.is_missing else DeclarationHead(self.revision, self.digest, self.source)
 
-    def parts(self) -> Iterator[FleetChunk]:
+    def parts(self, chunk_size: int = CHUNK_SIZE) -> Iterator[FleetChunk]:
         for kind, differing in self.differing.items():
             # Sorted by name: a fleet from a snapshot has another order.
             ordered = sorted(differing.items(), key=itemgetter(0))
-            for names in chunks_of(name for name, record in ordered if record is None):
+            for names in chunks_of((name for name, record in ordered if record is None), chunk_size):
                 yield FleetChunk(undeclared=tuple(RecordName(kind, name) for name in names))
-            for records in chunks_of(record for _, record in ordered if record is not None):
+            for records in chunks_of((record for _, record in ordered if record is not None), chunk_size):
                 yield FleetChunk(
                     declared_hosts=tuple(each for each in records if isinstance(each, Host)),
                     declared_groups=tuple(each for each in records if isinstance(each, GroupTerms)),
                     declared_vms=tuple(each for each in records if isinstance(each, Vm)),
                 )
-        for held in chunks_of(self.held):
+        for held in chunks_of(self.held, chunk_size):
             yield FleetChunk(held=held)
 
     def take_in(self, part: FleetChunk) -> None:

@@ -28,8 +28,9 @@ class TermRefused(ForewarnError):
 class TermStore:
     """The highest term, and a lock for each VM that is being switched."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, lock_attempts: int = _LOCK_ATTEMPTS) -> None:
         self._directory = directory
+        self._lock_attempts = lock_attempts
 
     @contextmanager
     def held(self, term: int) -> Iterator[None]:
@@ -38,7 +39,7 @@ class TermStore:
         path = self._directory / "term"
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
-            _lock(descriptor)
+            _lock(descriptor, self._lock_attempts)
             # A line that a crash truncated is the beginning of a number, and so not above it.
             highest = max(map(int, run_record.content_of(descriptor).split()), default=0)
             if term < highest:
@@ -65,9 +66,9 @@ class TermStore:
             yield
 
 
-def _lock(descriptor: int) -> None:
+def _lock(descriptor: int, attempts: int) -> None:
     """Lock a file that others hold for moments only; raise RecordLocked if one of them does not go on."""
-    for _ in range(_LOCK_ATTEMPTS):
+    for _ in range(attempts):
         try:
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

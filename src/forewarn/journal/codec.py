@@ -46,14 +46,19 @@ class EncodedFacts:
     """
 
     def __init__(
-        self, facts: tuple[AnyFact, ...], store: Callable[[bytes], None] | None = None, part_size: int = PART_SIZE
+        self,
+        facts: tuple[AnyFact, ...],
+        store: Callable[[bytes], None] | None = None,
+        part_size: int = PART_SIZE,
+        piece_size: int = _PIECE,
     ) -> None:
         self.facts = facts
         self.stored_bytes = 0
+        self._part_size = part_size
         self._stored_checksum = 0
         self._rest: list[bytes] = []
         size = 0
-        for piece in _pieces_of_all(facts):
+        for piece in _pieces_of_all(facts, piece_size):
             self._rest.append(piece)
             size += len(piece)
             if store and size >= part_size:
@@ -72,30 +77,30 @@ class EncodedFacts:
     def checksum(self, revision: int, beginning: bytes, end: bytes) -> int:
         """Return the checksum of the whole body that was split."""
         checksum = crc32(beginning, revision & 0xFFFFFFFF)
-        return crc32(end, _continued(checksum, self._stored_checksum, self.stored_bytes))
+        return crc32(end, _continued(checksum, self._stored_checksum, self.stored_bytes, self._part_size))
 
 
-def _continued(checksum: int, other: int, size: int) -> int:
+def _continued(checksum: int, other: int, size: int, part_size: int) -> int:
     """Return the CRC-32 of two texts from that of each; the second one has ``size`` bytes.
 
     What the first contributes does not depend on the second one's bytes, so that zeros take their place.
     """
-    contribution, zeros = (checksum, 0), bytes(min(size, PART_SIZE))
-    for begin in range(0, size, PART_SIZE):
+    contribution, zeros = (checksum, 0), bytes(min(size, part_size))
+    for begin in range(0, size, part_size):
         piece = zeros[: size - begin]
         contribution = crc32(piece, contribution[0]), crc32(piece, contribution[1])
     return contribution[0] ^ contribution[1] ^ other
 
 
-def _pieces_of_all(facts: tuple[AnyFact, ...]) -> Iterator[bytes]:
+def _pieces_of_all(facts: tuple[AnyFact, ...], size: int) -> Iterator[bytes]:
     for number, fact in enumerate(facts):
         yield b"," if number else b""
-        yield from _pieces_of(fact)
+        yield from _pieces_of(fact, size)
 
 
-def _pieces_of(fact: AnyFact) -> Iterator[bytes]:
+def _pieces_of(fact: AnyFact, size: int) -> Iterator[bytes]:
     names = fact.__struct_fields__
-    if not any(_is_long(getattr(fact, name)) for name in names):
+    if not any(_is_long(getattr(fact, name), size) for name in names):
         yield _encode(fact)
         return
     yield b'{"fact":' + _encode(fact.__struct_config__.tag)
@@ -106,17 +111,17 @@ def _pieces_of(fact: AnyFact) -> Iterator[bytes]:
         if number >= without_default and value == defaults[number - without_default]:
             continue
         yield b',"%b":' % name.encode()
-        if _is_long(value):
-            for begin in range(0, len(value), _PIECE):
-                yield (b"," if begin else b"[") + _encode(value[begin : begin + _PIECE])[1:-1]
+        if _is_long(value, size):
+            for begin in range(0, len(value), size):
+                yield (b"," if begin else b"[") + _encode(value[begin : begin + size])[1:-1]
             yield b"]"
         else:
             yield _encode(value)
     yield b"}"
 
 
-def _is_long(value: object) -> bool:
-    return isinstance(value, tuple) and len(value) > _PIECE
+def _is_long(value: object, size: int) -> bool:
+    return isinstance(value, tuple) and len(value) > size
 
 
 def pack(entries: Iterable[Entry], encoded: EncodedFacts | None = None) -> list[Row]:

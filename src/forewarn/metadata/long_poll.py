@@ -68,9 +68,10 @@ class LongPoll:
 class LongPolls:
     """All long polls, by group."""
 
-    def __init__(self, timer_wheel: TimerWheel, answer: Callable[[LongPoll], bytes]) -> None:
+    def __init__(self, timer_wheel: TimerWheel, answer: Callable[[LongPoll], bytes], at_once: int = _AT_ONCE) -> None:
         self._timer_wheel = timer_wheel
         self._answer = answer
+        self.at_once = at_once
         self._by_group: dict[str, dict[LongPoll, None]] = {}
         self.groups: Mapping[str, object] = self._by_group
         """The groups that long polls wait for."""
@@ -106,17 +107,17 @@ class LongPolls:
     def release_group(self, group: str) -> None:
         """Answer all long polls for this group's document; many in slices, so that others are answered too."""
         waiting = self.of(group)
-        for long_poll in waiting[:_AT_ONCE]:
+        for long_poll in waiting[: self.at_once]:
             self.release(long_poll)
-        if len(waiting) > _AT_ONCE:
-            asyncio.get_running_loop().call_soon(self._release_rest, waiting, _AT_ONCE)
+        if len(waiting) > self.at_once:
+            asyncio.get_running_loop().call_soon(self._release_rest, waiting, self.at_once)
 
     def _release_rest(self, waiting: tuple[LongPoll, ...], begin: int) -> None:
-        for long_poll in waiting[begin : begin + _AT_ONCE]:
+        for long_poll in waiting[begin : begin + self.at_once]:
             if long_poll in self._by_group.get(long_poll.group, ()):  # it may have been answered meanwhile
                 self.release(long_poll)
-        if len(waiting) > begin + _AT_ONCE:
-            asyncio.get_running_loop().call_soon(self._release_rest, waiting, begin + _AT_ONCE)
+        if len(waiting) > begin + self.at_once:
+            asyncio.get_running_loop().call_soon(self._release_rest, waiting, begin + self.at_once)
 
     def release_all(self) -> None:
         for group in list(self._by_group):

@@ -50,9 +50,16 @@ class RequestRecords:
     """Sweeps the enrolled groups a slice at a time, and records first fetches of events."""
 
     def __init__(
-        self, document_cache: DocumentCache, rules: Rules, seconds: Callable[[], float], now: Callable[[], datetime]
+        self,
+        document_cache: DocumentCache,
+        rules: Rules,
+        seconds: Callable[[], float],
+        now: Callable[[], datetime],
+        *,
+        groups_in_a_row: int = _GROUPS_IN_A_ROW,
     ) -> None:
         self._document_cache = document_cache
+        self._groups_in_a_row = groups_in_a_row
         self._mark_after = rules.mark_after.total_seconds()
         self._idle_after = rules.idle_after.total_seconds()
         self._seconds = seconds
@@ -141,7 +148,7 @@ class RequestRecords:
         """
         groups = self._document_cache.enrolled
         asked: list[GroupAsked] = []
-        for _ in range(min(_GROUPS_IN_A_ROW, len(groups))):
+        for _ in range(min(self._groups_in_a_row, len(groups))):
             if self._next >= len(groups):
                 self._next = 0
             documents = groups[self._next]

@@ -80,6 +80,7 @@ class MetadataService:
         """What responses wait for that are delivered later, other than long polls."""
         self.leader_documents: LeaderDocuments | None = None
         """The way to newer documents; None where no other node shows documents."""
+        self.longest_wait = LONGEST_WAIT
         self._awaited_changes = AwaitedChanges()
         document_cache.changed = self._note_changed
         document_cache.left = self._note_left
@@ -219,7 +220,7 @@ class MetadataService:
         if leader and leader.is_leading:
             return await self._certain_document(leader, request, address)
         with suppress(TimeoutError):
-            async with asyncio.timeout(LONGEST_WAIT):
+            async with asyncio.timeout(self.longest_wait):
                 while (vm_entry := self._callers.entry_of(address)) and not (
                     answer := self._finish(request, vm_entry)
                 ):

@@ -91,6 +91,8 @@ class Writer:
         self.attempts_by: tuple[int, str] | None = None
         """Term and name of the node, where an attempt is recorded together with the start of its event. What calls
         the driver sets it."""
+        self.newest_format = FORMAT
+        """The format of facts that this node writes, if the others can read it."""
         self.format = FORMAT
         """The format of facts that every node can read: nothing newer is written."""
         self.large_change_sizes = LargeChangeSizes()
@@ -320,7 +322,7 @@ class Writer:
             except Exception as error:  # noqa: BLE001 - it is logged, and fails this command only
                 _answer_mistake(command, reply, error)
                 return self._decide_again(draft, decided)
-            if self.format < FORMAT and (refusal := self._refuse_newer(facts)):
+            if self.format < self.newest_format and (refusal := self._refuse_newer(facts)):
                 _resolve(reply, refusal)
                 return self._decide_again(draft, decided)
             if large and not large.lets_pass(facts, draft):
@@ -385,7 +387,7 @@ class Writer:
             _resolve(reply, failure)
         elif failure:
             _answer_mistake(large.command, reply, failure)
-        elif self.format < FORMAT and (refusal := self._refuse_newer(large.facts)):
+        elif self.format < self.newest_format and (refusal := self._refuse_newer(large.facts)):
             _resolve(reply, refusal)
         else:
             now = self.timekeeper.read(self._replica.fleet.last_at)

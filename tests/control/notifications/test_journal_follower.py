@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.clocks import ManualClock
-from forewarn.control.notifications import journal_follower as followers
 from forewarn.control.notifications.journal_follower import JournalFollower, RecentEntries
 from forewarn.control.notifications.notification import Notification
 from forewarn.core.facts import Entry
@@ -53,11 +52,11 @@ def happenings() -> tuple[MemoryJournal, list[Entry]]:
     return journal, list(journal.entries())
 
 
-def following(position: int, kept: int = 99) -> JournalFollower:
+def following(position: int, kept: int = 99, **sizes: int) -> JournalFollower:
     journal, entries = happenings()
     recent_entries = RecentEntries(kept)
     recent_entries.extend(entries)
-    return JournalFollower(cast("Node", Reader()), journal, recent_entries, {}, position)
+    return JournalFollower(cast("Node", Reader()), journal, recent_entries, {}, position, **sizes)
 
 
 def everything(follower: JournalFollower) -> list[Notification]:
@@ -76,14 +75,11 @@ def test_what_is_told_does_not_depend_on_how_it_is_read(
 ) -> None:
     """From the journal or from memory, in whatever pieces, from the beginning or from a place within."""
     expected = [message for message in everything(following(0)) if message.revision > position]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(followers, "_BATCH", batch)
-        patch.setattr(followers, "_REMEMBERED", remembered)
-        follower = following(position, kept)
-        forked = follower.fork()
+    follower = following(position, kept, batch=batch, remembered=remembered)
+    forked = follower.fork()
 
-        assert everything(follower) == expected
-        assert everything(forked) == expected
+    assert everything(follower) == expected
+    assert everything(forked) == expected
 
     assert len(everything(following(0))) > 8
     assert follower.position == len(happenings()[1])

@@ -12,7 +12,6 @@ from forewarn.core.model import Caller, CallerKind, Host
 from forewarn.core.subjects import subjects_of
 from forewarn.journal.codec import pack
 from forewarn.journal.port import DamagedJournal
-from forewarn.journal.sqlite import history as history_module
 from forewarn.journal.sqlite import index
 from forewarn.journal.sqlite.history import _as_written
 from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
@@ -33,8 +32,8 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def history(directory: Path, subject: str = "caller:ada") -> list[Entry]:
-    with closing(SqliteJournal(directory)) as journal:
+def history(directory: Path, subject: str = "caller:ada", remembered: int = 50_000) -> list[Entry]:
+    with closing(SqliteJournal(directory, remembered=remembered)) as journal:
         return journal.history(subject)
 
 
@@ -95,26 +94,20 @@ def test_the_index_of_another_journal_is_passed_by_and_made_anew(directory: Path
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage" * 1000])
-def test_what_is_not_indexed_and_not_remembered_is_looked_through(
-    directory: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
+def test_what_is_not_indexed_and_not_remembered_is_looked_through(directory: Path, content: bytes) -> None:
     """However large the part without an index is, only so many entries are remembered, and all are found."""
     (directory / index.NAME).write_bytes(content)
-    monkeypatch.setattr(history_module, "_REMEMBERED", 4)
 
-    assert history(directory) == hosts(1, 12)
-    journal = SqliteJournal(directory)
+    assert history(directory, remembered=4) == hosts(1, 12)
+    journal = SqliteJournal(directory, remembered=4)
     assert journal.history("caller:ada", limit=6) == hosts(7, 12)
     assert journal.history("host:host-3") == hosts(3, 3)
     journal.close()
 
 
-def test_what_is_remembered_stays_small_where_no_snapshot_is_taken(
-    directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_remembered_stays_small_where_no_snapshot_is_taken(directory: Path) -> None:
     """A service that cannot take snapshots goes on for weeks; all entries are found all the same."""
-    monkeypatch.setattr(history_module, "_REMEMBERED", 4)
-    with closing(SqliteJournal(directory)) as journal:
+    with closing(SqliteJournal(directory, remembered=4)) as journal:
         revision = journal.load().revision
         for end in range(revision + 5, revision + 40, 5):
             journal.append(revision, hosts(revision + 1, end))

@@ -146,7 +146,6 @@ def test_what_was_released_stays_released_wherever_the_next_fold_is_killed(
     take_snapshot(tmp_path, DEFAULT_HISTORY)
     journal.append(9, hosts(10, 10))
     assert take_snapshot(tmp_path, timedelta(0)) == SnapshotResult(10, released=8)
-    monkeypatch.setattr(folding, "_BATCH", 2)
     remove = index.remove
 
     def remove_and_die(*arguments: Any) -> None:
@@ -155,7 +154,7 @@ def test_what_was_released_stays_released_wherever_the_next_fold_is_killed(
 
     monkeypatch.setattr(index, "remove", remove_and_die)
     with suppress(KeyboardInterrupt):
-        assert take_snapshot(tmp_path, timedelta(0)) == SnapshotResult(10, released=8)
+        assert take_snapshot(tmp_path, timedelta(0), batch_size=2) == SnapshotResult(10, released=8)
     journal.close()
 
     assert verify(tmp_path).problems == ()

@@ -74,7 +74,15 @@ class JournalFollower:
     """A place in the journal, and the unfinished events as they stood there."""
 
     def __init__(
-        self, node: Node, journal: Journal, recent_entries: RecentEntries, known: Mapping[str, Event], position: int
+        self,
+        node: Node,
+        journal: Journal,
+        recent_entries: RecentEntries,
+        known: Mapping[str, Event],
+        position: int,
+        *,
+        batch: int = _BATCH,
+        remembered: int = _REMEMBERED,
     ) -> None:
         self._node = node
         self._journal = journal
@@ -82,6 +90,10 @@ class JournalFollower:
         self._known = known
         """Events whose announcement the journal may no longer hold."""
         self._events: OrderedDict[str, Event] = OrderedDict()
+        self._batch = batch
+        """Entries that are read at once."""
+        self._remembered = remembered
+        """Events that are kept in memory."""
         self.position = position
 
     @property
@@ -95,7 +107,8 @@ class JournalFollower:
 
     def fork(self) -> "JournalFollower":
         """Return another one at the same place, that goes on by itself."""
-        other = JournalFollower(self._node, self._journal, self._recent_entries, self._known, self.position)
+        sizes = {"batch": self._batch, "remembered": self._remembered}
+        other = JournalFollower(self._node, self._journal, self._recent_entries, self._known, self.position, **sizes)
         other._events = self._events.copy()
         return other
 
@@ -104,10 +117,10 @@ class JournalFollower:
         begin = self.position
         messages: list[Notification] = []
         if self._recent_entries.reaches(begin):
-            entries, end = self._recent_entries.after(begin, _BATCH)
+            entries, end = self._recent_entries.after(begin, self._batch)
         else:
             head = self._recent_entries.head
-            entries = await self._node.replica.read(lambda: list(self._journal.entries(begin, _BATCH)))
+            entries = await self._node.replica.read(lambda: list(self._journal.entries(begin, self._batch)))
             first = entries[0].revision if entries else head + 1
             end = entries[-1].revision if entries else head
             if first > begin + 1:
@@ -116,7 +129,7 @@ class JournalFollower:
                 )
         await self._recall(entries, begin)
         messages.extend(self._told(entries))
-        while len(self._events) > _REMEMBERED:  # not before: these entries may be about more
+        while len(self._events) > self._remembered:  # not before: these entries may be about more
             self._events.popitem(last=False)
         self.position = end
         return messages

@@ -24,7 +24,8 @@ from forewarn.journal.sqlite import database, index, long_entries
 from forewarn.journal.sqlite.errors import translate_errors
 from forewarn.journal.sqlite.index import RevisionRange
 
-_REMEMBERED = 50_000
+REMEMBERED = 50_000
+"""Newest entries whose subjects are kept in memory, where the index does not reach."""
 _LARGE = 64 * 1024
 """A body above this size concerns so many that it is remembered by its cause only, and looked through otherwise."""
 _BY_CAUSE = ("command:", "caller:")
@@ -35,8 +36,9 @@ _BETWEEN = f"{long_entries.MATCHING_ROWS} AND revision > ? AND revision < ? ORDE
 class HistoryReader:
     """Looks things up in one directory; one question at a time, from any thread."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, remembered: int = REMEMBERED) -> None:
         self._directory = directory
+        self._most = remembered
         self._place = directory / database.NAME
         self._mutex = Mutex()
         self._view: _HistoryView | None = None
@@ -49,7 +51,7 @@ class HistoryReader:
             if self._view and self._view.is_full:
                 self._view.close()
                 self._view = None
-            self._view = self._view or _HistoryView(self._directory)
+            self._view = self._view or _HistoryView(self._directory, self._most)
             with closing(self._view.rows_about(subject, span)) as rows:
                 while (limit is None or len(found) < limit) and (row := next(rows, None)):
                     entry = unpack_one(*row, self._place)
@@ -70,20 +72,21 @@ class HistoryReader:
 class _HistoryView:
     """The files of one directory, open for reading, and what is remembered of the newest entries."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, most: int) -> None:
+        self._most = most
         self._place = directory / database.NAME
         self._files = ExitStack()
         self._journal = self._files.enter_context(database.reading(self._place))
         self._index, self._reach = self._open_index(directory / index.NAME)
         first, last = database.bounds(self._journal)
-        self._remembered_from = self._read_to = max(self._reach, last - _REMEMBERED, first - 1)
+        self._remembered_from = self._read_to = max(self._reach, last - most, first - 1)
         self._remembered: dict[str, list[int]] = {}
         self._large: list[int] = []
 
     @property
     def is_full(self) -> bool:
         """Tell whether it remembers far more than a snapshot leaves to it: snapshots fail, or none are taken."""
-        return self._read_to - self._remembered_from > 2 * _REMEMBERED
+        return self._read_to - self._remembered_from > 2 * self._most
 
     def close(self) -> None:
         self._files.close()

@@ -33,7 +33,7 @@ from forewarn.journal.port import (
 from forewarn.journal.snapshot_runner import SnapshotRunner
 from forewarn.journal.sqlite import database, index, long_entries, snapshot_files, write_ahead_log
 from forewarn.journal.sqlite.errors import translate_errors
-from forewarn.journal.sqlite.history import HistoryReader
+from forewarn.journal.sqlite.history import REMEMBERED, HistoryReader
 from forewarn.journal.sqlite.index import END, RevisionRange
 from forewarn.journal.sqlite.recorded_requests import RecordedRequests
 from forewarn.journal.sqlite.recovery import recover
@@ -87,13 +87,14 @@ class SqliteJournal:
         snapshot_entries: int = 50_000,
         snapshot_bytes: int = 64 * 1024 * 1024,
         part_size: int = PART_SIZE,
+        remembered: int = REMEMBERED,
     ) -> None:
         self._directory = directory
         self._path = directory / database.NAME
         self._lock = FileLock(directory / "lock")
         self._writer: sqlite3.Connection | None = None
         self._snapshots = SnapshotRunner(_SNAPSHOT_PROCESS, directory, history, [str(directory)])
-        self._history = HistoryReader(directory)
+        self._history = HistoryReader(directory, remembered)
         self._requests = RecordedRequests(directory)
         self._notifier = AppendNotifier(_POLL_INTERVAL)
         self._snapshot_entries = snapshot_entries

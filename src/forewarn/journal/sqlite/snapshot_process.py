@@ -32,7 +32,9 @@ _KEPT = 2
 _BATCH = 2_000
 
 
-def take_snapshot(directory: Path, history: timedelta | None, now: datetime | None = None) -> SnapshotResult:
+def take_snapshot(
+    directory: Path, history: timedelta | None, now: datetime | None = None, batch_size: int = _BATCH
+) -> SnapshotResult:
     """Take a snapshot of all that is durable now, and see to the index; without ``history`` nothing is released."""
     lock = FileLock(directory / LOCK)
     with translate_errors(lock.path):
@@ -46,11 +48,11 @@ def take_snapshot(directory: Path, history: timedelta | None, now: datetime | No
                 revision = _write_snapshot(directory, connection)
                 kept = _good_snapshots(directory, connection)
                 with closing(index.open_writer(directory, connection)) as history_index:
-                    _index_entries(history_index, connection, place)
+                    _index_entries(history_index, connection, place, batch_size)
                     released = 0
                     if len(kept) == _KEPT and history is not None:
                         present = now or datetime.now(UTC)
-                        released = _release(history_index, connection, place, kept[-1], present, history)
+                        released = _release(history_index, connection, place, kept[-1], present, history, batch_size)
             return SnapshotResult(revision, released)
     finally:
         lock.release()
@@ -93,12 +95,14 @@ def _is_good(path: Path, connection: sqlite3.Connection, revision: int) -> bool:
     return True
 
 
-def _index_entries(history_index: sqlite3.Connection, connection: sqlite3.Connection, place: Path) -> None:
+def _index_entries(
+    history_index: sqlite3.Connection, connection: sqlite3.Connection, place: Path, batch_size: int
+) -> None:
     first, _ = database.bounds(connection)
     _, reached = index.reach(history_index)
     after = max(reached, first - 1)
     rows = database.rows(connection, after)
-    while batch := list(islice(rows, _BATCH)):
+    while batch := list(islice(rows, batch_size)):
         index.add(history_index, unpack(batch, place, after), batch[-1])
         after = batch[-1][0]
 
@@ -110,6 +114,7 @@ def _release(
     floor: int,
     now: datetime,
     history: timedelta,
+    batch_size: int,
 ) -> int:
     """Take the entries below ``floor`` that are older than ``history`` out of the index; return the last of them."""
     first, _ = database.bounds(connection)
@@ -117,7 +122,7 @@ def _release(
     released, _ = index.reach(history_index)
     after = max(released, first - 1)
     oldest = unpack(database.rows(connection, after, max(floor - 1 - after, 0)), place, after)
-    for batch in batches_to_release(oldest, now, history, _BATCH):
+    for batch in batches_to_release(oldest, now, history, batch_size):
         released = batch[-1].revision
         index.remove(history_index, batch, released)
     return released
