@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +16,7 @@ from forewarn.core.model import EventType
 
 if TYPE_CHECKING:
     from forewarn.agent.settings import AgentSettings
+    from forewarn.agent.subscriber import AgentSocket
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _USUAL = Path("/etc/forewarn/agent.toml")
@@ -145,14 +147,9 @@ def test(config: str | None, event: str, notice: str | None, timeout: str, dry_r
 @json_option
 def status(config: str | None, as_json: bool) -> None:
     """Show what the running agent knows and does."""
-    from forewarn.agent.local.address import TOKEN_FILE
-    from forewarn.agent.subscriber import AgentSocket
     from forewarn.cli.agent_output import show_status
 
-    settings = load_settings(config)
-    if settings.socket is None:
-        raise BadInput('the configuration says socket = "off", so that no agent can be asked')
-    with AgentSocket(settings.socket, token_file=settings.state / TOKEN_FILE) as socket:
+    with _connect_agent(config, "asked") as socket:
         found = socket.status()
     if as_json:
         print_json(found)
@@ -167,16 +164,18 @@ def listen(config: str | None, as_json: bool) -> None:
     """Print every change that the running agent reports, until Ctrl-C."""
     import msgspec
 
+    from forewarn.cli.agent_output import describe_change
+
+    with _connect_agent(config, "listened to") as socket, suppress(KeyboardInterrupt):
+        for line in socket.changes():
+            click.echo(msgspec.json.encode(line) if as_json else describe_change(line))
+
+
+def _connect_agent(config: str | None, what: str) -> "AgentSocket":
     from forewarn.agent.local.address import TOKEN_FILE
     from forewarn.agent.subscriber import AgentSocket
-    from forewarn.cli.agent_output import describe_change
 
     settings = load_settings(config)
     if settings.socket is None:
-        raise BadInput('the configuration says socket = "off", so that no agent can be listened to')
-    with AgentSocket(settings.socket, token_file=settings.state / TOKEN_FILE) as socket:
-        try:
-            for line in socket.changes():
-                click.echo(msgspec.json.encode(line) if as_json else describe_change(line))
-        except KeyboardInterrupt:
-            return
+        raise BadInput(f'the configuration says socket = "off", so that no agent can be {what}')
+    return AgentSocket(settings.socket, token_file=settings.state / TOKEN_FILE)

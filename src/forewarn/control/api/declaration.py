@@ -75,7 +75,7 @@ async def plan_declaration(
     "/", Action.CHANGE_FLEET, summary="Apply a fleet file", largest=LARGEST_CHANGE, is_streamed=True, previews=False
 )
 async def apply_declaration(
-    context: ContextDependency, principal: PrincipalDependency, request: Request[Any, Any, Any], key: IdempotencyKey
+    context: ContextDependency, request: Request[Any, Any, Any], key: IdempotencyKey
 ) -> CommandResult:
     """Apply the changes of a fleet file since the last one, as a whole or not at all; an operator's changes stay.
 
@@ -83,7 +83,7 @@ async def apply_declaration(
     """
     body = await read_large_body(request, DeclarationBody(), _decode)
     key.take(msgspec.json.encode(body.identity))
-    command = body.command(key.id, principal.caller)
+    command = body.command(key.id, key.by)
 
     async def apply() -> CommandResult:
         is_first = context.fleet.last_applied.is_missing

@@ -7,7 +7,7 @@ import msgspec
 from litestar import Request, Router, patch
 from litestar.params import FromQuery
 
-from forewarn.control.api.context import ContextDependency, PrincipalDependency
+from forewarn.control.api.context import ContextDependency
 from forewarn.control.api.idempotency import IdempotencyKey
 from forewarn.control.api.paging import (
     Cursor,
@@ -69,7 +69,7 @@ def _declared_vm(fleet: Fleet, name: str) -> DeclaredPage:
 
 @writes("/", Action.CHANGE_FLEET, summary="Change the fleet", method=patch, largest=LARGEST_CHANGE, is_streamed=True)
 async def change_fleet(
-    context: ContextDependency, principal: PrincipalDependency, request: Request[Any, Any, Any], key: IdempotencyKey
+    context: ContextDependency, request: Request[Any, Any, Any], key: IdempotencyKey
 ) -> CommandResult:
     """Apply a change of the fleet: new, changed and removed records, as a whole or not at all.
 
@@ -77,7 +77,7 @@ async def change_fleet(
     """
     body = await read_large_body(request, FleetBody(), _decode, key.take)
     fields = {name: getattr(body, name) for name in body.__struct_fields__}
-    command = ChangeFleet(id=key.id, by=principal.caller, **fields)
+    command = ChangeFleet(id=key.id, by=key.by, **fields)
     return await key.once(
         context.node,
         context.locks,

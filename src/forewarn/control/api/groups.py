@@ -107,19 +107,17 @@ def _detail(context: ApiContext, principal: Principal, name: str) -> views.Group
 
 @writes("/", Action.CHANGE_FLEET, summary="Add a group")
 async def add_group(
-    context: ContextDependency, principal: PrincipalDependency, data: JSONBody[NewGroupBody], key: IdempotencyKey
+    context: ContextDependency, data: JSONBody[NewGroupBody], key: IdempotencyKey
 ) -> views.CommandResult:
     """Add a group without VMs; refused if there is one of that name."""
-    command = ChangeFleet(id=key.id, by=principal.caller, groups=(data.terms(),), only_new=True)
+    command = ChangeFleet(id=key.id, by=key.by, groups=(data.terms(),), only_new=True)
     return await context.operations.submit(command, key)
 
 
 @writes("/{name:str}", Action.CHANGE_FLEET, summary="Remove a group", method=delete, status_code=200)
-async def remove_group(
-    context: ContextDependency, principal: PrincipalDependency, name: FromPath[str], key: IdempotencyKey
-) -> views.CommandResult:
+async def remove_group(context: ContextDependency, name: FromPath[str], key: IdempotencyKey) -> views.CommandResult:
     """Remove a group; refused while it has VMs."""
-    command = ChangeFleet(id=key.id, by=principal.caller, removed_groups=(name,))
+    command = ChangeFleet(id=key.id, by=key.by, removed_groups=(name,))
     return await context.operations.submit(command, key)
 
 

@@ -183,21 +183,17 @@ async def set_host(
 
 
 @writes("/", Action.CHANGE_FLEET, summary="Add a host")
-async def add_host(
-    context: ContextDependency, principal: PrincipalDependency, data: JSONBody[NewHostBody], key: IdempotencyKey
-) -> CommandResult:
+async def add_host(context: ContextDependency, data: JSONBody[NewHostBody], key: IdempotencyKey) -> CommandResult:
     """Add a host; refused if there is one of that name."""
     host = Host(data.name, dict(sorted(data.labels.items())) or NO_LABELS)
-    command = ChangeFleet(id=key.id, by=principal.caller, hosts=(host,), only_new=True)
+    command = ChangeFleet(id=key.id, by=key.by, hosts=(host,), only_new=True)
     return await context.operations.submit(command, key)
 
 
 @writes("/{name:str}", Action.CHANGE_FLEET, summary="Remove a host", method=delete, status_code=200)
-async def remove_host(
-    context: ContextDependency, principal: PrincipalDependency, name: FromPath[str], key: IdempotencyKey
-) -> CommandResult:
+async def remove_host(context: ContextDependency, name: FromPath[str], key: IdempotencyKey) -> CommandResult:
     """Remove a host without VMs; refused while a VM is on it."""
-    command = ChangeFleet(id=key.id, by=principal.caller, removed_hosts=(name,))
+    command = ChangeFleet(id=key.id, by=key.by, removed_hosts=(name,))
     return await context.operations.submit(command, key)
 
 

@@ -86,6 +86,7 @@ class IdempotentWrite:
         if key is not None and not (key and key.isascii() and key.isprintable()):
             raise InvalidRequest(FieldError("header.Idempotency-Key", "is empty or not printable ASCII; send a UUID"))
         self.has_key = key is not None
+        self.by = principal.caller
         self.id = new_uuid() if key is None else command_id(principal, key)
         """The id of its command."""
         self._fingerprint = _hash(method, path)

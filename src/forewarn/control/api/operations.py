@@ -43,11 +43,9 @@ def _is_own(result: CommandResult, entry: Entry, principal: Principal) -> bool:
 
 
 @writes("/spot/reclaim", Action.RECLAIM, summary="Reclaim spot VMs")
-async def reclaim_spot(
-    context: ContextDependency, principal: PrincipalDependency, data: JSONBody[ReclaimBody], key: IdempotencyKey
-) -> CommandResult:
+async def reclaim_spot(context: ContextDependency, data: JSONBody[ReclaimBody], key: IdempotencyKey) -> CommandResult:
     """Evict a number of spot VMs, chosen fairly, or all of a host; each has the reason of its choice."""
-    command = ReclaimSpot(id=key.id, by=principal.caller, count=data.count, host=data.host)
+    command = ReclaimSpot(id=key.id, by=key.by, count=data.count, host=data.host)
     return await context.operations.submit(command, key)
 
 

@@ -8,7 +8,7 @@ from litestar import Router, patch
 from litestar.params import FromPath, JSONBody, QueryParameter
 from msgspec.structs import asdict
 
-from forewarn.control.api.context import ApiContext, ContextDependency, PrincipalDependency
+from forewarn.control.api.context import ApiContext, ContextDependency
 from forewarn.control.api.idempotency import IdempotencyKey
 from forewarn.control.api.routing import reads, writes
 from forewarn.control.bodies import (
@@ -80,7 +80,7 @@ _steers = partial(writes, action=Action.MAINTAIN_HOSTS, replay=_detail_again)
 
 @_steers("/", summary="Start a rollout")
 async def start_rollout(
-    context: ContextDependency, principal: PrincipalDependency, data: JSONBody[RolloutBody], key: IdempotencyKey
+    context: ContextDependency, data: JSONBody[RolloutBody], key: IdempotencyKey
 ) -> RolloutDetail:
     """Start a rollout. What cannot be done is refused before anything is announced.
 
@@ -94,7 +94,7 @@ async def start_rollout(
         raise Refused("; ".join(present.problems[:5]))
     command = StartRollout(
         id=key.id,
-        by=principal.caller,
+        by=key.by,
         name=data.name,
         terms=terms,
         prediction=present.prediction,
@@ -113,71 +113,51 @@ def _saved(data: RolloutBody, present: RolloutPlan) -> RolloutPlan:
 
 @_steers("/{name:str}", summary="Edit a rollout", method=patch)
 async def edit_rollout(
-    context: ContextDependency,
-    principal: PrincipalDependency,
-    name: FromPath[str],
-    data: JSONBody[RolloutEditBody],
-    key: IdempotencyKey,
+    context: ContextDependency, name: FromPath[str], data: JSONBody[RolloutEditBody], key: IdempotencyKey
 ) -> RolloutDetail:
     """Change what a rollout does from its next wave on; its operation and its hosts cannot be changed."""
     terms = data.applied_to(find_rollout(context.fleet, name).terms)
     await context.rollouts.try_gate(terms)
     runs_commands = context.rollouts.runs_commands
-    command = EditRollout(id=key.id, by=principal.caller, name=name, terms=terms, runs_commands=runs_commands)
+    command = EditRollout(id=key.id, by=key.by, name=name, terms=terms, runs_commands=runs_commands)
     return await _steered(context, command, key)
 
 
 @_steers("/{name:str}/pause", summary="Pause a rollout")
 async def pause_rollout(
-    context: ContextDependency,
-    principal: PrincipalDependency,
-    name: FromPath[str],
-    data: JSONBody[PauseRolloutBody],
-    key: IdempotencyKey,
+    context: ContextDependency, name: FromPath[str], data: JSONBody[PauseRolloutBody], key: IdempotencyKey
 ) -> RolloutDetail:
     """Announce nothing more; what is Scheduled stays, or is withdrawn. Started events finish."""
-    command = PauseRollout(id=key.id, by=principal.caller, name=name, withdraw=data.withdraw)
+    command = PauseRollout(id=key.id, by=key.by, name=name, withdraw=data.withdraw)
     return await _steered(context, command, key)
 
 
 @_steers("/{name:str}/resume", summary="Resume a rollout")
-async def resume_rollout(
-    context: ContextDependency, principal: PrincipalDependency, name: FromPath[str], key: IdempotencyKey
-) -> RolloutDetail:
+async def resume_rollout(context: ContextDependency, name: FromPath[str], key: IdempotencyKey) -> RolloutDetail:
     """Continue a paused rollout exactly where it stopped."""
-    return await _steered(context, ResumeRollout(id=key.id, by=principal.caller, name=name), key)
+    return await _steered(context, ResumeRollout(id=key.id, by=key.by, name=name), key)
 
 
 @_steers("/{name:str}/cancel", summary="Cancel a rollout")
-async def cancel_rollout(
-    context: ContextDependency, principal: PrincipalDependency, name: FromPath[str], key: IdempotencyKey
-) -> RolloutDetail:
+async def cancel_rollout(context: ContextDependency, name: FromPath[str], key: IdempotencyKey) -> RolloutDetail:
     """Withdraw what is Scheduled; the rollout ends when its Started events have ended."""
-    return await _steered(context, CancelRollout(id=key.id, by=principal.caller, name=name), key)
+    return await _steered(context, CancelRollout(id=key.id, by=key.by, name=name), key)
 
 
 @_steers("/{name:str}/retry", summary="Retry hosts of a rollout")
 async def retry_hosts(
-    context: ContextDependency,
-    principal: PrincipalDependency,
-    name: FromPath[str],
-    data: JSONBody[RetryHostsBody],
-    key: IdempotencyKey,
+    context: ContextDependency, name: FromPath[str], data: JSONBody[RetryHostsBody], key: IdempotencyKey
 ) -> RolloutDetail:
     """Let failed or skipped hosts wait for a wave again: those named, or all that failed."""
-    return await _steered(context, RetryHosts(id=key.id, by=principal.caller, name=name, hosts=data.hosts), key)
+    return await _steered(context, RetryHosts(id=key.id, by=key.by, name=name, hosts=data.hosts), key)
 
 
 @_steers("/{name:str}/skip", summary="Skip a host of a rollout")
 async def skip_host(
-    context: ContextDependency,
-    principal: PrincipalDependency,
-    name: FromPath[str],
-    data: JSONBody[SkipHostBody],
-    key: IdempotencyKey,
+    context: ContextDependency, name: FromPath[str], data: JSONBody[SkipHostBody], key: IdempotencyKey
 ) -> RolloutDetail:
     """Leave a host out of a rollout, and withdraw what is Scheduled there."""
-    return await _steered(context, SkipHost(id=key.id, by=principal.caller, name=name, host=data.host), key)
+    return await _steered(context, SkipHost(id=key.id, by=key.by, name=name, host=data.host), key)
 
 
 async def _steered(context: ApiContext, command: Command, key: IdempotencyKey) -> RolloutDetail:

@@ -8,7 +8,7 @@ from litestar import Router, delete
 from litestar.params import FromPath, JSONBody
 from msgspec.structs import asdict
 
-from forewarn.control.api.context import ApiContext, ContextDependency, PrincipalDependency
+from forewarn.control.api.context import ApiContext, ContextDependency
 from forewarn.control.api.idempotency import IdempotencyKey
 from forewarn.control.api.paging import Cursor, Limit, make_page, names_after, read_cursor
 from forewarn.control.api.problems import known_word
@@ -50,7 +50,7 @@ async def _show_again(context: ApiContext, given: Mapping[str, Any], entry: Entr
 
 @writes("/", Action.KEEP_SUBSCRIPTIONS, summary="Add a subscription", replay=_show_again)
 async def add_subscription(
-    context: ContextDependency, principal: PrincipalDependency, data: JSONBody[SubscriptionBody], key: IdempotencyKey
+    context: ContextDependency, data: JSONBody[SubscriptionBody], key: IdempotencyKey
 ) -> NewSubscription:
     """Add a subscription; the signing secret of a webhook is returned in this response only."""
     if data.secret:
@@ -61,18 +61,16 @@ async def add_subscription(
     subscription = Subscription(new_uuid(), data.name, data.kind, data.target, secret, data.groups, types, told=told)
     if context.deliveries is not None:
         context.deliveries.check(subscription)
-    command = SetSubscription(id=key.id, by=principal.caller, subscription=subscription)
+    command = SetSubscription(id=key.id, by=key.by, subscription=subscription)
     await context.operations.record(command, key)
     return NewSubscription(**asdict(view_subscription(context, subscription)), secret=subscription.secret)
 
 
 @writes("/{id:str}", Action.KEEP_SUBSCRIPTIONS, summary="Remove a subscription", method=delete, replay=replay_empty)
-async def remove_subscription(
-    context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
-) -> None:
+async def remove_subscription(context: ContextDependency, id: FromPath[str], key: IdempotencyKey) -> None:
     """Remove a subscription."""
     found = _subscription(context.fleet, id)
-    command = RemoveSubscription(id=key.id, by=principal.caller, subscription=found.id)
+    command = RemoveSubscription(id=key.id, by=key.by, subscription=found.id)
     await context.operations.record(command, key)
 
 
@@ -83,15 +81,13 @@ async def _sent_before(context: ApiContext, given: Mapping[str, Any], entry: Ent
 
 
 @writes("/{id:str}/test", Action.KEEP_SUBSCRIPTIONS, summary="Test a subscription", replay=_sent_before)
-async def test_subscription(
-    context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
-) -> DeliveryReceipt:
+async def test_subscription(context: ContextDependency, id: FromPath[str], key: IdempotencyKey) -> DeliveryReceipt:
     """Send a test notification, and report whether it was delivered."""
     found = _subscription(context.fleet, id)
     if context.deliveries is None:
         raise Unavailable("this service sends no notifications")
     sent = await context.deliveries.send_test(found)
-    command = RecordTest(id=key.id, by=principal.caller, subscription=found.id)
+    command = RecordTest(id=key.id, by=key.by, subscription=found.id)
     await context.operations.record(command, key)
     return sent
 

@@ -75,12 +75,10 @@ async def rotate_token(
 
 
 @writes("/{id:str}", Action.KEEP_TOKENS, summary="Revoke a token", method=delete, replay=replay_empty)
-async def revoke_token(
-    context: ContextDependency, principal: PrincipalDependency, id: FromPath[str], key: IdempotencyKey
-) -> None:
+async def revoke_token(context: ContextDependency, id: FromPath[str], key: IdempotencyKey) -> None:
     """Revoke a token by its id or name; its open change streams are closed."""
     token = _token(context.fleet, id)
-    await context.operations.record(RevokeToken(id=key.id, by=principal.caller, token=token.id), key)
+    await context.operations.record(RevokeToken(id=key.id, by=key.by, token=token.id), key)
 
 
 async def _create(
