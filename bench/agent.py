@@ -76,11 +76,11 @@ def _at_rest(pid: int, directory: Path, environment: Mapping[str, str], *, secon
         measured=float(ours.ticks - idle.ticks),
         unit="ticks",
         noise=spread_of([float(too.ticks - idle.ticks)]),
-        detail=f"by the scheduler's count the agent {_told(ours)}, the interpreter {_told(idle)}",
+        detail=f"by the scheduler's count the agent {_describe(ours)}, the interpreter {_describe(idle)}",
     )
 
 
-def _told(effort: Effort) -> str:
+def _describe(effort: Effort) -> str:
     return f"ran {effort.seconds * 1e3:.2f} ms and was woken {effort.switches} times"
 
 
@@ -94,14 +94,14 @@ def _reaction(data: Path, bell: Bell, *, events: int) -> Figure:
             of_shell.append(_start_of_shell(bell))
             time.sleep(_BETWEEN)
             sent = perf_counter()
-            told = client.operate_vm(vm.name, VmOperationBody(operation="restart"))
+            result = client.operate_vm(vm.name, VmOperationBody(operation="restart"))
             answered = perf_counter()
             bell.wait_for("do")
             rang = perf_counter()
             since_sent.append((rang - sent) * 1e3)
             since_answered.append((rang - answered) * 1e3)
             time.sleep(_BETWEEN)
-            client.cancel(told.announcements[0].event.id)
+            client.cancel(result.announcements[0].event.id)
             bell.wait_for("undo")
     say("")
     spread = spread_of(since_answered)

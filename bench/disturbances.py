@@ -31,8 +31,8 @@ def write(data: Path, stop: Signal) -> None:
     with ControlClient.local(data) as client:
         for number in _beats(WRITES // 2, stop):
             vm, _ = fleets.mixed(1_000 + number % 400)
-            told = client.operate_vm(vm.name, VmOperationBody(operation="restart"))
-            client.cancel(told.announcements[0].event.id)
+            result = client.operate_vm(vm.name, VmOperationBody(operation="restart"))
+            client.cancel(result.announcements[0].event.id)
 
 
 def take_snapshots(data: Path, stop: Signal) -> None:

@@ -91,12 +91,12 @@ def _operate(client: ControlClient, server: Server, number: int) -> None:
     vm = number * _STRIDE % _VMS
     member, _ = fleets.mixed(vm)
     try:
-        told = client.operate_vm(member.name, VmOperationBody(operation="restart"))
+        result = client.operate_vm(member.name, VmOperationBody(operation="restart"))
     except Refused:
         return  # Its last restart is not over yet: the machine is busy with other work.
     server.ask(fleets.address_of(vm))
     if number % 2:
-        _approve(server, fleets.address_of(vm), told.announcements[0].event.id)
+        _approve(server, fleets.address_of(vm), result.announcements[0].event.id)
 
 
 def _approve(server: Server, address: str, event: str) -> None:

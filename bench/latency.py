@@ -155,8 +155,8 @@ def _approve(
         for number in numbers:
             vm, _ = fleets.mixed(number)
             began = perf_counter()
-            told = client.operate_vm(vm.name, VmOperationBody(operation="restart"))
+            result = client.operate_vm(vm.name, VmOperationBody(operation="restart"))
             announcements.append(perf_counter() - began)
-            approvals.append(approve_one(ours.port, Restart(vm.address, told.announcements[0].event.id)))
+            approvals.append(approve_one(ours.port, Restart(vm.address, result.announcements[0].event.id)))
             if over.exists() or stop.wait(0.25):
                 return

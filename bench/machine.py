@@ -54,5 +54,5 @@ def _line_of(path: str, key: str) -> str:
 def _version_of(program: str, flag: str) -> str:
     if shutil.which(program) is None:
         return "not installed"
-    told = subprocess.run([program, flag], capture_output=True, text=True, check=False)
-    return (told.stdout + told.stderr).strip()
+    result = subprocess.run([program, flag], capture_output=True, text=True, check=False)
+    return (result.stdout + result.stderr).strip()

@@ -57,8 +57,8 @@ def _freezes(site: Site, data: Path, client: ControlClient, *, rounds: int) -> I
         for number in range(rounds):
             say(f"freeze {number + 1} of {rounds}")
             time.sleep(_BETWEEN)
-            told = client.operate_vm(VM, VmOperationBody(operation="freeze", duration=_FROZEN))
-            event = told.announcements[0].event.id
+            result = client.operate_vm(VM, VmOperationBody(operation="freeze", duration=_FROZEN))
+            event = result.announcements[0].event.id
             time.sleep(_BETWEEN)
             wall_clock = time.time() - time.monotonic()
             sent, answered = approver.approve(event)

@@ -29,7 +29,7 @@ _BETWEEN = 1.5
 """Seconds between two moves, in which the driver finds the machine where it is."""
 
 
-def moves(site: Site, directory: Path, vm: str, told: str, *, rounds: int) -> Figure:
+def moves(site: Site, directory: Path, vm: str, result: str, *, rounds: int) -> Figure:
     """Compare the driver's moves of a guest with plain ones, and plain ones with each other."""
     driver = QemuDriver.from_settings(settings(site), SystemClock(), 1.0, directory)
     # As in a service, where the driver talks to every machine before anything is to be done to it.
@@ -55,7 +55,7 @@ def moves(site: Site, directory: Path, vm: str, told: str, *, rounds: int) -> Fi
         driver.close()
     middle = {name: median(series) * 1e3 for name, series in took.items()}
     return Figure(
-        name=f"a live move of a guest with {told}, above the same by plain QMP",
+        name=f"a live move of a guest with {result}, above the same by plain QMP",
         asked="under 5 %",
         limit=5.0,
         is_at_least=False,
@@ -100,12 +100,12 @@ def _move_plainly(site: Site, vm: str, here: str, there: str) -> float:
     with Monitor(site.place(vm, here, "kit")) as source, Monitor(site.place(vm, there, "kit")) as target:
         source.execute("migrate", uri=incoming)
         target.wait_for("RESUME")
-        while (told := source.execute("query-migrate"))["status"] != "completed":
+        while (result := source.execute("query-migrate"))["status"] != "completed":
             pass
         source.execute("quit")
         select.select([process], [], [])
     os.close(process)
-    return float(told["total-time"])
+    return float(result["total-time"])
 
 
 def _impact(vm: str, here: str, there: str) -> Impact:

@@ -20,14 +20,14 @@ round. *Noise* is the machine's own: nginx against a second nginx, or the same t
 def line(figure: Figure) -> str:
     """Return a figure for the terminal."""
     met = {True: "met", False: "NOT MET", None: "-"}[figure.is_met]
-    told = [f"  {figure.name}", f"    measured {_amount(figure)}   asked {figure.asked or '-'}   {met}"]
+    result = [f"  {figure.name}", f"    measured {_amount(figure)}   asked {figure.asked or '-'}   {met}"]
     if figure.spread:
-        told.append(f"    spread {_range(figure.spread)}, median deviation {figure.spread.deviation:.3f}")
+        result.append(f"    spread {_range(figure.spread)}, median deviation {figure.spread.deviation:.3f}")
     if figure.noise:
-        told.append(f"    noise of the machine {_range(figure.noise)}")
+        result.append(f"    noise of the machine {_range(figure.noise)}")
     if figure.detail:
-        told.append(f"    {figure.detail}")
-    return "\n".join(told)
+        result.append(f"    {figure.detail}")
+    return "\n".join(result)
 
 
 def document(results: Iterable[Result], present: str = "") -> str:
@@ -45,13 +45,13 @@ def _sections(page: str) -> dict[str, str]:
 
 
 def _section(result: Result) -> str:
-    told = ", ".join(f"{name} {value}" for name, value in result.machine.items())
+    found = ", ".join(f"{name} {value}" for name, value in result.machine.items())
     rows = "\n".join(_row(figure) for figure in result.figures)
     remarks = "".join(f"\n{remark}\n" for remark in _remarks(result))
     return (
         f"## {result.part}\n\n{METHODS[result.part]}\n\n"
         "| figure | asked | measured | spread | noise | |\n|---|---|---|---|---|---|\n"
-        f"{rows}\n{remarks}\nMeasured on {result.at}: {told}.\n"
+        f"{rows}\n{remarks}\nMeasured on {result.at}: {found}.\n"
     )
 
 

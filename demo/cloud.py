@@ -122,8 +122,8 @@ class Cloud:
 
     def reboots(self, host: str) -> list[int]:
         """Return how many machines each reboot of a host has ended."""
-        told = self.site.directory / host / "reboots"
-        return [int(line) for line in told.read_text(encoding="utf-8").splitlines()] if told.exists() else []
+        result = self.site.directory / host / "reboots"
+        return [int(line) for line in result.read_text(encoding="utf-8").splitlines()] if result.exists() else []
 
     def wait_for(self, what: str, is_so: Callable[[], bool], seconds: float = _PATIENCE) -> None:
         """Wait until something is so; raise Trouble as soon as it can no longer become so, or in the end."""

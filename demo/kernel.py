@@ -58,8 +58,8 @@ class Kernel:
 def _dependencies(modules: dict[str, Path]) -> dict[str, list[str]]:
     depends = {}
     for name, path in modules.items():
-        told = _DEPENDS.search(path.read_bytes())
-        depends[name] = [each for each in (told[1].decode() if told else "").split(",") if each]
+        result = _DEPENDS.search(path.read_bytes())
+        depends[name] = [each for each in (result[1].decode() if result else "").split(",") if each]
     return depends
 
 
@@ -87,8 +87,8 @@ def kernel() -> Kernel:
 
 
 def _package() -> str:
-    told = _run("apt-cache", "depends", _META_PACKAGE)
-    for line in told.splitlines():
+    result = _run("apt-cache", "depends", _META_PACKAGE)
+    for line in result.splitlines():
         word, _, name = line.strip().partition(": ")
         if word == "Depends" and name.startswith("linux-image-"):
             return name

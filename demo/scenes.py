@@ -115,13 +115,13 @@ class DemoRun:
         before = {guest.name: guest.boot for guest in cloud.guests}
         began = self._steady(*cloud.guests)
         body = HostOperationBody(operation="freeze", duration=MAINTENANCE)
-        told = [announced for host in HOSTS for announced in cloud.client.operate_host(host, body).announcements]
+        result = [announced for host in HOSTS for announced in cloud.client.operate_host(host, body).announcements]
         self._claim(
             "one event for each update domain",
-            len(told) == len(cloud.guests),
-            f"{len(told)} events were announced for {len(cloud.guests)} update domains",
+            len(result) == len(cloud.guests),
+            f"{len(result)} events were announced for {len(cloud.guests)} update domains",
         )
-        for announced in told:
+        for announced in result:
             self._completed(announced.event.id)
         self._claim_gap(began, MAINTENANCE, *cloud.guests)
         pauses = sorted((*pause, guest.name) for guest in cloud.guests for pause in guest.pauses if pause[0] > began)

@@ -110,8 +110,8 @@ class Site:
             _NAMESPACES.rmdir()
 
     def _processes(self) -> list[int]:
-        told = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True, check=False)
-        return [int(word) for word in told.stdout.split()]
+        result = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True, check=False)
+        return [int(word) for word in result.stdout.split()]
 
     def _build(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)

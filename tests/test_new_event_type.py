@@ -98,7 +98,7 @@ def service(tmp_path: Path) -> Iterator[PolishingService]:
 @pytest.mark.end_to_end
 def test_a_new_type_takes_its_rows_and_its_impact(service: PolishingService) -> None:
     """It is announced from the command line, shown, approved, carried out by the driver, and recorded."""
-    told = service.run("vm", "polish", "web-0")
+    result = service.run("vm", "polish", "web-0")
     (shown,) = json.loads(service.run("events", "--url", service.url, "--json"))
     with Client(service.url, api_version=API_VERSIONS[-2].name) as older:
         hidden = older.document().events
@@ -108,7 +108,7 @@ def test_a_new_type_takes_its_rows_and_its_impact(service: PolishingService) -> 
         assert monotonic() < until, lines
         sleep(0.2)
 
-    assert told.startswith("web-0 will be polished at ")
+    assert result.startswith("web-0 will be polished at ")
     assert "Polish a VM." in service.run("vm", "--help")
     assert (shown["type"], shown["duration"], shown["description"]) == ("Polish", 7, "It shines.")
     assert hidden == ()

@@ -417,13 +417,13 @@ class StatusHarness:
     """The parts that the status of a service is about, and what the manager was told."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self.period = 10.0
         self.append_age = self.stuck_for = 0.0
         self.writer = self
 
     def status(self, text: str) -> None:
-        self.told.append(text)
+        self.reported.append(text)
 
     def views(self) -> tuple[object, ...]:
         return (SimpleNamespace(summary="worker 1 answers"),)
@@ -442,12 +442,12 @@ def test_the_watchdog_hears_nothing_while_a_commit_is_stuck() -> None:
     parts = StatusHarness()
     status = ServiceStatus("answering", parts, parts, [parts], None)  # type: ignore[arg-type, list-item]
     assert status.check_life()
-    assert parts.told == []
+    assert parts.reported == []
     parts.append_age = 12.0
     assert not status.check_life()
     parts.append_age, parts.stuck_for = 0.0, 11.0
     assert not status.check_life()
-    assert [each.split("; ")[1] for each in parts.told] == [
+    assert [each.split("; ")[1] for each in parts.reported] == [
         "an append to the journal has taken 12 s",
         "a commit has waited 11 s for the end of a worker that was killed",
     ]

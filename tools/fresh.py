@@ -174,10 +174,10 @@ def make(release: str, directory: Path) -> None:
 
 def archives() -> dict[str, str]:
     """Return where this machine's apt finds Debian, and Debian's security updates, by their labels."""
-    told = _run(
+    result = _run(
         "apt-get", "indextargets", "--format", "$(LABEL) $(REPO_URI)", "Created-By: Packages", "Origin: Debian"
     )
-    found = dict(line.split(" ", 1) for line in reversed(told.splitlines()))
+    found = dict(line.split(" ", 1) for line in reversed(result.splitlines()))
     if "Debian" not in found:
         raise Failed("apt knows no archive of Debian; run apt-get update, or name one in its sources")
     return found
@@ -234,8 +234,8 @@ def settings() -> dict[str, str]:
 def pip_places() -> list[str]:
     """Return the directories that pip's settings name: indexes and wheels that lie on this machine."""
     files = [path.expanduser() for path in _PIP_FILES]
-    told = [*settings().values(), *(path.read_text(encoding="utf-8") for path in files if path.is_file())]
-    return sorted({place for each in told for place in _PIP_PLACES.findall(each) if _is_outside(Path(place))})
+    result = [*settings().values(), *(path.read_text(encoding="utf-8") for path in files if path.is_file())]
+    return sorted({place for each in result for place in _PIP_PLACES.findall(each) if _is_outside(Path(place))})
 
 
 def _is_outside(place: Path) -> bool:

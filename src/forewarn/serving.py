@@ -168,10 +168,10 @@ class ServiceStatus:
 
     @property
     def text(self) -> str:
-        told = [each.summary for pool in self._pools for each in pool.views()]
+        summaries = [each.summary for pool in self._pools for each in pool.views()]
         if self._cluster:
-            told.append(self._cluster.view().summary)
-        return "; ".join(filter(None, (self._where, self._stuck, *told, self.reload)))
+            summaries.append(self._cluster.view().summary)
+        return "; ".join(filter(None, (self._where, self._stuck, *summaries, self.reload)))
 
     @property
     def _stuck(self) -> str:

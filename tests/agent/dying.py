@@ -37,8 +37,8 @@ def main(number: int, moment: str, config: Path) -> None:
 def _die(facts: tuple[AgentFact, ...]) -> None:
     """Say what was being kept, in words such as ``ended first do``, and end."""
     for fact in facts:
-        told = (getattr(fact, field, "") for field in ("handler", "direction"))
-        print(type(fact).__struct_config__.tag, *told, flush=True)  # noqa: T201 - the test reads it
+        result = (getattr(fact, field, "") for field in ("handler", "direction"))
+        print(type(fact).__struct_config__.tag, *result, flush=True)  # noqa: T201 - the test reads it
     os.kill(os.getpid(), signal.SIGKILL)
 
 

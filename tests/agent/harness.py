@@ -201,7 +201,7 @@ class DecisionHarness:
         reaction = self.decider.react(*given)
         if self._is_checked:
             full = react(*given)
-            assert [_told(fact) for fact in reaction.facts] == [_told(fact) for fact in full.facts]
+            assert [_comparable(fact) for fact in reaction.facts] == [_comparable(fact) for fact in full.facts]
             # Acts under way are not returned again; what is left stands in the same order.
             missing = [act for act in full.acts if act not in reaction.acts]
             assert reaction.acts == [act for act in full.acts if act not in missing]
@@ -235,7 +235,7 @@ class DecisionHarness:
                 yield f"consult {event.id}"
 
 
-def _told(fact: AgentFact) -> object:
+def _comparable(fact: AgentFact) -> object:
     """Return a fact without the event that it shares a handler with: any that is in force serves."""
     match fact:
         case CallShared():

@@ -107,10 +107,10 @@ def test_a_program_holds_and_is_ready(agent: LocalServerHarness, program: AgentS
 def test_the_status_comes_whole(agent: LocalServerHarness, program: AgentSocket) -> None:
     """As the record that the agent made."""
     agent.agent.events = (REBOOT,)
-    told = program.status()
+    result = program.status()
 
-    assert isinstance(told, AgentStatus)
-    assert (told.vm, told.events[0].rule, told.listeners) == ("web-0", "reboots", 0)
+    assert isinstance(result, AgentStatus)
+    assert (result.vm, result.events[0].rule, result.listeners) == ("web-0", "reboots", 0)
 
 
 def test_what_the_agent_refuses_is_raised(program: AgentSocket) -> None:

@@ -170,8 +170,8 @@ def test_a_history_whose_beginning_was_deleted_is_told_once(tmp_path: Path, kept
         for until in (None, 1, kept_from, kept_from + 9, 640):
             bound = NOON + timedelta(seconds=until) if until else None
             asked = HistoryQuery(limit=9_999, oldest_first=oldest_first, until=bound)
-            told = [line.revision for line in read_history_page(journal, fleet, 650, asked, OPERATOR).lines]
-            assert told == [revision for revision in order if until is None or revision < until]
+            result = [line.revision for line in read_history_page(journal, fleet, 650, asked, OPERATOR).lines]
+            assert result == [revision for revision in order if until is None or revision < until]
     journal.close()
 
 

@@ -50,8 +50,8 @@ def tell(client: ControlClient, event: str) -> Timeline:
     return client.timeline(event)
 
 
-def steps(told: Timeline) -> list[tuple[str, str]]:
-    return [(step.what, step.by) for step in told.steps]
+def steps(result: Timeline) -> list[tuple[str, str]]:
+    return [(step.what, step.by) for step in result.steps]
 
 
 def approve(harness: ApiHarness, event: str, vm: str) -> None:
@@ -69,9 +69,9 @@ def test_a_story_tells_everything_in_order(harness: ApiHarness, client: ControlC
     harness.clock.advance(2 * SECOND)
     harness.finish(event.lower())
 
-    told = tell(client, event)
+    result = tell(client, event)
 
-    assert [what for what, _ in steps(told)] == [
+    assert [what for what, _ in steps(result)] == [
         "Scheduled",
         "fetched",
         "approved",
@@ -79,17 +79,22 @@ def test_a_story_tells_everything_in_order(harness: ApiHarness, client: ControlC
         "attempted",
         "Completed",
     ]
-    assert told.steps[0].detail == "vm restart, not before 2026-01-01T00:15:00Z (15m of notice)"
-    assert [told.steps[number].by for number in (1, 2)] == ["web-1", "web-1"]
-    assert told.steps[3].detail == "approved by web-1"
-    assert told.seconds == {
+    assert result.steps[0].detail == "vm restart, not before 2026-01-01T00:15:00Z (15m of notice)"
+    assert [result.steps[number].by for number in (1, 2)] == ["web-1", "web-1"]
+    assert result.steps[3].detail == "approved by web-1"
+    assert result.seconds == {
         "until_fetched": 2,
         "until_approved": 4,
         "until_started": 4,
         "impact": 2,
         "whole": 6,
     }
-    assert (told.status, told.source, told.operation, told.group) == ("Completed", "User", "vm restart", "web")
+    assert (result.status, result.source, result.operation, result.group) == (
+        "Completed",
+        "User",
+        "vm restart",
+        "web",
+    )
 
 
 def test_fetches_stand_where_they_happened_not_where_they_were_noted(
@@ -127,10 +132,10 @@ def test_an_approval_that_does_not_count_is_told_as_such(harness: ApiHarness, cl
 
     approve(harness, event, "web-1")
 
-    told = tell(client, event)
-    assert told.steps[-1].what == "approved"
-    assert "does not count" in told.steps[-1].detail
-    assert told.status == "Scheduled"
+    result = tell(client, event)
+    assert result.steps[-1].what == "approved"
+    assert "does not count" in result.steps[-1].detail
+    assert result.status == "Scheduled"
 
 
 def test_waiting_names_the_event_that_is_waited_for(client: ControlClient) -> None:
@@ -138,9 +143,9 @@ def test_waiting_names_the_event_that_is_waited_for(client: ControlClient) -> No
     first, second = announce(client, "freeze", "web-0"), announce(client, "freeze", "web-1")
     client.approve(first)
 
-    told = client.approve(second)
+    result = client.approve(second)
 
-    assert told.announcements[0].waits_for == first
+    assert result.announcements[0].waits_for == first
     assert tell(client, second).steps[-1].detail == f"until event {first} has ended"
 
 
@@ -153,10 +158,10 @@ def test_a_postponement_is_told_with_its_reason(harness: ApiHarness, client: Con
 
     harness.do(Approve(id=uuid4().hex, by=Caller(CallerKind.VM, "web-0"), postponements=(more,)))
 
-    told = tell(client, event)
-    assert told.steps[-1].what == "postponed"
-    assert told.steps[-1].detail == "now not before 2026-01-01T00:20:00Z: a backup runs"
-    assert told.not_before == harness.clock.now() + timedelta(minutes=20)
+    result = tell(client, event)
+    assert result.steps[-1].what == "postponed"
+    assert result.steps[-1].detail == "now not before 2026-01-01T00:20:00Z: a backup runs"
+    assert result.not_before == harness.clock.now() + timedelta(minutes=20)
 
 
 def test_quiet_hours_that_are_waited_for_are_told(harness: ApiHarness, client: ControlClient) -> None:
@@ -164,9 +169,9 @@ def test_quiet_hours_that_are_waited_for_are_told(harness: ApiHarness, client: C
     client.set_terms("web", TermsBody(quiet_hours=("22:00-06:00",)))
     event = announce(client, "freeze", "web-0")
 
-    told = client.approve(event)
+    result = client.approve(event)
 
-    assert told.announcements[0].waits_until == harness.clock.now() + timedelta(hours=6)
+    assert result.announcements[0].waits_until == harness.clock.now() + timedelta(hours=6)
     assert tell(client, event).steps[-1].detail == "until 2026-01-01T06:00:00Z, when the group's quiet hours are over"
 
 
@@ -176,21 +181,21 @@ def test_a_window_that_is_waited_for_names_its_rollout() -> None:
     event = msgspec.structs.replace(EVENT, rollout="kernel")
     entries = [Entry(1, now, "c", NODE, (Announced(event), Waiting(event.id, now, "", until=later)))]
 
-    told = timeline.build_timeline(event.id, entries)
+    result = timeline.build_timeline(event.id, entries)
 
-    assert told is not None
+    assert result is not None
     window = (
         "until 2026-01-02T00:00:00Z, when the group's quiet hours are over, and a window of rollout kernel is open"
     )
-    assert told.steps[-1].detail == window
+    assert result.steps[-1].detail == window
 
 
 def test_an_event_born_started_says_why(client: ControlClient) -> None:
     """No notice was owed, and the story tells the reason."""
-    told = tell(client, announce(client, "restart", "web-0"))
+    result = tell(client, announce(client, "restart", "web-0"))
 
-    assert [what for what, _ in steps(told)] == ["Scheduled", "Started"]
-    assert told.steps[1].detail == "at once: the group is off: none of its VMs asks"
+    assert [what for what, _ in steps(result)] == ["Scheduled", "Started"]
+    assert result.steps[1].detail == "at once: the group is off: none of its VMs asks"
 
 
 def test_a_failure_and_a_cancellation_are_told_with_their_reasons(harness: ApiHarness, client: ControlClient) -> None:
@@ -261,10 +266,10 @@ def test_every_fact_of_an_events_life_is_a_step_of_its_story(kind: type[EventCha
         Entry(2, now, "command", NODE, (kind(**fields),)),
     ]
 
-    told = timeline.build_timeline(EVENT.id, entries)
+    result = timeline.build_timeline(EVENT.id, entries)
 
-    assert told is not None
-    assert len(told.steps) == len(before) + 1
+    assert result is not None
+    assert len(result.steps) == len(before) + 1
 
 
 def test_a_story_tells_how_far_the_impact_is(harness: ApiHarness, client: ControlClient) -> None:
@@ -282,8 +287,8 @@ def test_a_move_names_its_target() -> None:
     harness = FleetHarness("ann declares: host h1; host h2; group web availability-set; vm web-0 in web on h1")
     facts = harness.say("ann moves web-0 to h2 live")
     (event,) = harness.fleet.events.values()
-    told = timeline.build_timeline(event.id, [Entry(1, event.announced_at, "c", NODE, facts)])
+    result = timeline.build_timeline(event.id, [Entry(1, event.announced_at, "c", NODE, facts)])
 
-    assert told is not None
-    assert (told.host, told.target) == ("h1", event.target)
+    assert result is not None
+    assert (result.host, result.target) == ("h1", event.target)
     assert event.target

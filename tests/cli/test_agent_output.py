@@ -11,7 +11,7 @@ from forewarn.wire.event_json import make_event_json
 from tests.agent.samples import REBOOT, SHOWN_ID, status, view
 
 
-def told(line: ChangeLine) -> str:
+def line_of(line: ChangeLine) -> str:
     return re.sub(r"\d\d:\d\d(:\d\d)?", "HH:MM", describe_change(line))
 
 
@@ -52,7 +52,7 @@ def test_a_change_is_a_line() -> None:
 
     assert re.fullmatch(
         r"HH:MM  F020BA2E-[-0-9A-F]{27}  new      Reboot of web-0, not of this VM: Scheduled, not before .* ago\)",
-        told(line),
+        line_of(line),
     )
 
 
@@ -70,4 +70,4 @@ def test_what_is_gone_tells_how_it_ended() -> None:
     """Nobody has to guess whether it happened."""
     line = ChangeLine(change="gone", ending="canceled", event=make_event_json(REBOOT), concerns_me=True)
 
-    assert told(line) == "HH:MM  F020BA2E-3BC0-4C40-A10B-86575A9EABD5  gone     Reboot of web-0: canceled"
+    assert line_of(line) == "HH:MM  F020BA2E-3BC0-4C40-A10B-86575A9EABD5  gone     Reboot of web-0: canceled"

@@ -28,9 +28,9 @@ def test_an_event_is_approved_by_the_beginning_of_its_id(forewarn: Forewarn, emu
 def test_all_are_those_that_concern_this_vm(forewarn: Forewarn, emulator: Emulator) -> None:
     """A neighbour may not be ready."""
     mine, other = emulator.vm("web-0").reboot(), emulator.vm("web-1").reboot()
-    told = forewarn("approve", "--all", "--json").json
+    result = forewarn("approve", "--all", "--json").json
 
-    assert [each["id"] for each in told] == [mine.shown_id]
+    assert [each["id"] for each in result] == [mine.shown_id]
     assert (mine.status, other.status) == ("started", "scheduled")
     assert forewarn("approve", "--all").out == "nothing to approve: no event that waits concerns this VM\n"
 

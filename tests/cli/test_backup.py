@@ -28,9 +28,9 @@ def test_a_backup_is_told_with_its_revision_and_counts(forewarn: Forewarn, tmp_p
         " every entry and checksum in it was verified\n"
     )
     assert forewarn("backup", "copy").code == 1
-    told = forewarn("backup", "copy", "--overwrite", "--json").json
-    assert (told["file"], told["revision"], told["entries"]) == ("copy", 9, 9)
-    assert told["bytes"] == (tmp_path / "copy").stat().st_size
+    result = forewarn("backup", "copy", "--overwrite", "--json").json
+    assert (result["file"], result["revision"], result["entries"]) == ("copy", 9, 9)
+    assert result["bytes"] == (tmp_path / "copy").stat().st_size
 
 
 def test_a_backup_is_restored_and_told(forewarn: Forewarn, tmp_path: Path) -> None:
@@ -44,9 +44,9 @@ def test_a_backup_is_restored_and_told(forewarn: Forewarn, tmp_path: Path) -> No
         "new holds revision 9 of 2026-03-01T12:00:09Z (entries: 9, snapshots: 0, unfinished events: 0)",
     )
     assert forewarn("--data", "new", "restore", "copy").code == 1
-    told = forewarn("--data", "new", "restore", "copy", "--replace", "--json").json
-    assert (told["directory"], told["revision"]) == ("new", 9)
-    assert datetime.fromisoformat(told["made_at"]).tzinfo is not None
+    result = forewarn("--data", "new", "restore", "copy", "--replace", "--json").json
+    assert (result["directory"], result["revision"]) == ("new", 9)
+    assert datetime.fromisoformat(result["made_at"]).tzinfo is not None
 
 
 def test_where_there_is_no_journal_nothing_is_copied(forewarn: Forewarn) -> None:

@@ -13,10 +13,10 @@ from tests.harness import ApiHarness
 
 def test_an_operation_takes_globs_and_options(harness: ApiHarness, forewarn: Forewarn) -> None:
     """It prints the result of each VM; JSON is an array."""
-    told = forewarn("vm", "freeze", "web-*", "--json")
+    result = forewarn("vm", "freeze", "web-*", "--json")
 
-    assert [each["vm"] for each in told.json] == ["web-0", "web-1"]
-    assert [each["events"][0]["type"] for each in told.json] == ["Freeze", "Freeze"]
+    assert [each["vm"] for each in result.json] == ["web-0", "web-1"]
+    assert [each["events"][0]["type"] for each in result.json] == ["Freeze", "Freeze"]
     assert len(harness.node.replica.fleet.events) == 2
     shown = forewarn("vm", "restart", "--group", "web", "--no-spot").out.splitlines()
     assert [line.split()[0] for line in shown] == ["VM", "web-0", "web-1"]
@@ -27,12 +27,12 @@ def test_a_refusal_of_some_is_one(harness: ApiHarness, forewarn: Forewarn) -> No
     """Each refused VM is named with the reason; the others are done."""
     harness.enrol("web", "web-0")
     forewarn("vm", "restart", "web-0")
-    told = forewarn("vm", "restart", "web-0", "web-1", "--json")
+    result = forewarn("vm", "restart", "web-0", "web-1", "--json")
 
-    assert told.code == 1
-    assert told.err == "1 refused, 1 done\n"
-    assert "unfinished restart already" in told.json[0]["refused"]
-    assert told.json[1]["refused"] is None
+    assert result.code == 1
+    assert result.err == "1 refused, 1 done\n"
+    assert "unfinished restart already" in result.json[0]["refused"]
+    assert result.json[1]["refused"] is None
     assert len(harness.node.replica.fleet.events) == 2
 
 
@@ -65,8 +65,8 @@ def test_hosts_are_added_labelled_maintained_and_removed(harness: ApiHarness, fo
     assert forewarn("host", "add", "r1-a").code == 1
     assert forewarn("host", "set", "r1-*", "--label", "version=2").code == 0
     assert harness.node.replica.fleet.hosts["r1-b"].labels == {"rack": "r1", "version": "2"}
-    told = forewarn("host", "enter-maintenance", "--label", "rack=r1")
-    assert [line.split() for line in told.out.splitlines()[1:]] == [["r1-a", "done"], ["r1-b", "done"]]
+    result = forewarn("host", "enter-maintenance", "--label", "rack=r1")
+    assert [line.split() for line in result.out.splitlines()[1:]] == [["r1-a", "done"], ["r1-b", "done"]]
     assert forewarn("host", "show", "r1-a", "--json").json["state"] == "in-maintenance"
     assert forewarn("host", "uncordon", "r1-a").code == 1
     assert forewarn("host", "exit-maintenance", "r1-a").out == "r1-a is up, cordoned\n"
@@ -88,12 +88,12 @@ def test_a_dry_run_says_what_would_be_announced_and_does_nothing(harness: ApiHar
     """To which VMs, when, and what waits; with any command that changes the fleet."""
     forewarn("host", "freeze", "h1")
     revision = harness.node.replica.revision
-    told = forewarn("host", "freeze", "h2", "--dry-run")
+    result = forewarn("host", "freeze", "h2", "--dry-run")
 
-    assert told.code == 0
-    assert "web-1 will freeze at" in told.out
-    assert "its turn comes after" in told.out
-    assert told.out.endswith("dry run: nothing was changed\n")
+    assert result.code == 0
+    assert "web-1 will freeze at" in result.out
+    assert "its turn comes after" in result.out
+    assert result.out.endswith("dry run: nothing was changed\n")
     for arguments in (
         ["vm", "restart", "--all"],
         ["vm", "delete", "db"],
@@ -109,8 +109,11 @@ def test_a_dry_run_says_what_would_be_announced_and_does_nothing(harness: ApiHar
         ["event", "cancel", "--all", "--host", "h1"],
         ["event", "approve", "last"],
     ):
-        told = forewarn(*arguments, "--dry-run")
-        assert (told.code, told.out.splitlines()[-1:]) == (0, ["dry run: nothing was changed"]), (arguments, told)
+        result = forewarn(*arguments, "--dry-run")
+        assert (result.code, result.out.splitlines()[-1:]) == (0, ["dry run: nothing was changed"]), (
+            arguments,
+            result,
+        )
         assert forewarn(*arguments, "--dry-run", "--json").json["dry_run"] is True
     assert harness.node.replica.revision == revision
     refused = forewarn("vm", "evict", "--all", "--dry-run")
@@ -138,10 +141,10 @@ def test_without_a_terminal_there_is_no_question_but_an_error(
 ) -> None:
     """It says what to give instead, and nothing is done."""
     revision = harness.node.replica.revision
-    told = forewarn(*arguments)
+    result = forewarn(*arguments)
 
-    assert told.code == 2
-    assert "this cannot be undone, and there is no terminal to ask; give --yes" in told.err
+    assert result.code == 2
+    assert "this cannot be undone, and there is no terminal to ask; give --yes" in result.err
     assert harness.node.replica.revision == revision
 
 
@@ -159,11 +162,11 @@ def test_at_a_terminal_the_question_names_what_is_meant(
     """Then exactly these are operated on."""
     monkeypatch.setattr(sys, "stdin", Terminal(answer))
     monkeypatch.setattr(confirmation, "is_watched", lambda _: True)
-    told = forewarn("vm", "remove", "web-*")
+    result = forewarn("vm", "remove", "web-*")
 
-    assert "remove 2 VMs (web-0, web-1)? This cannot be undone." in told.err
+    assert "remove 2 VMs (web-0, web-1)? This cannot be undone." in result.err
     assert ("web-0" not in harness.node.replica.fleet.vms) is is_done
-    assert (told.code == 0) is is_done
+    assert (result.code == 0) is is_done
 
 
 def test_a_question_names_few_and_counts_the_rest() -> None:
@@ -178,9 +181,9 @@ def test_events_are_canceled_together(harness: ApiHarness, forewarn: Forewarn) -
     """All of a host, or some by id."""
     forewarn("host", "freeze", "h1")
     forewarn("host", "freeze", "h2")
-    told = forewarn("event", "cancel", "--all", "--host", "h1", "--json")
+    result = forewarn("event", "cancel", "--all", "--host", "h1", "--json")
 
-    assert [event["status"] for event in told.json] == ["Canceled", "Canceled"]
+    assert [event["status"] for event in result.json] == ["Canceled", "Canceled"]
     left = [event.id for event in harness.node.replica.fleet.events.values()]
     assert forewarn("event", "cancel", *left).code == 0
     assert not harness.node.replica.fleet.events
@@ -196,10 +199,10 @@ def test_a_list_is_printed_again_after_a_change(
     forewarn("vm", "freeze", "web-0")
     changing = Thread(target=harness.ask, args=("POST", "/v1/events/last/cancel"))
     monkeypatch.setattr(watching, "Thread", lambda **given: _Together(Thread(**given), changing))
-    told = forewarn("event", "show", "last", "--watch")
+    result = forewarn("event", "show", "last", "--watch")
 
-    assert told.code == 0
-    assert told.out.index("Scheduled") < told.out.rindex("Canceled")
+    assert result.code == 0
+    assert result.out.index("Scheduled") < result.out.rindex("Canceled")
 
 
 class _Together:
@@ -220,10 +223,10 @@ class _Together:
 def test_a_token_is_rotated_with_an_overlap(harness: ApiHarness, forewarn: Forewarn) -> None:
     """Both secrets are valid for so long, then the new one alone."""
     first = harness.token("ada")
-    told = forewarn("token", "rotate", "ada", "--overlap", "1h", "--json").json
+    result = forewarn("token", "rotate", "ada", "--overlap", "1h", "--json").json
 
-    assert told["previous_until"]
+    assert result["previous_until"]
     assert harness.ask("GET", "/v1/me", token=first).status == 200
-    assert harness.ask("GET", "/v1/me", token=told["token"]).status == 200
+    assert harness.ask("GET", "/v1/me", token=result["token"]).status == 200
     assert "valid until" in forewarn("token", "rotate", "ada", "--overlap", "1h").err
     assert harness.ask("GET", "/v1/me", token=first).status == 401

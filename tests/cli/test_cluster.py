@@ -6,7 +6,7 @@ from tests.harness import ApiHarness
 
 
 def node(number: int, **more: object) -> ClusterNodeView:
-    told: dict[str, object] = {
+    result: dict[str, object] = {
         "name": f"node-{number}",
         "address": f"10.0.0.{number}:8257",
         "release": "0.9.0",
@@ -18,7 +18,7 @@ def node(number: int, **more: object) -> ClusterNodeView:
         "revisions_behind": 0,
         "behind": 0.04,
     }
-    return ClusterNodeView(**(told | more))  # type: ignore[arg-type]
+    return ClusterNodeView(**(result | more))  # type: ignore[arg-type]
 
 
 STATUS = ClusterStatus(
@@ -37,13 +37,13 @@ STATUS = ClusterStatus(
 )
 
 
-async def told() -> ClusterStatus:
+async def status() -> ClusterStatus:
     return STATUS
 
 
 def test_the_nodes_are_shown_in_a_table(harness: ApiHarness, forewarn: Forewarn) -> None:
     """Who leads, how far each of them is, and what needs attention; no line is longer than 80 columns."""
-    harness.context.cluster_status = told
+    harness.context.cluster_status = status
     ran = forewarn("cluster", "status")
 
     assert ran.code == 0, ran.err
@@ -62,7 +62,7 @@ def test_the_nodes_are_shown_in_a_table(harness: ApiHarness, forewarn: Forewarn)
 
 def test_programs_read_it_as_json(harness: ApiHarness, forewarn: Forewarn) -> None:
     """The fields are those of the control API."""
-    harness.context.cluster_status = told
+    harness.context.cluster_status = status
     ran = forewarn("cluster", "status", "--json")
 
     assert ran.json["leader"] == "node-1"

@@ -83,7 +83,7 @@ def announced(type_: str, status: str = "Scheduled", **more: object) -> Announce
 
 
 @pytest.mark.parametrize(
-    ("told", "said"),
+    ("result", "said"),
     [
         (
             announced("Reboot", asked_by="web-1", asked_at=NOW - timedelta(seconds=3), asked_since_start=True),
@@ -101,9 +101,9 @@ def announced(type_: str, status: str = "Scheduled", **more: object) -> Announce
     ],
 )
 @pytest.mark.usefixtures("_in_utc")
-def test_what_will_happen_is_one_sentence(told: AnnouncementView, said: str) -> None:
+def test_what_will_happen_is_one_sentence(result: AnnouncementView, said: str) -> None:
     """In words, with the time on the operator's own clock."""
-    assert describe_announcement(told, NOW) == said
+    assert describe_announcement(result, NOW) == said
 
 
 @pytest.mark.parametrize(
@@ -186,9 +186,9 @@ def test_an_events_story_is_printed(harness: ApiHarness, forewarn: Forewarn) -> 
     forewarn("event", "approve", event)
     harness.finish(event.lower())
 
-    told = forewarn("event", "show", "last").out
+    result = forewarn("event", "show", "last").out
     for word in (event, "Scheduled", "fetched", "approved", "Started", "attempted", "Completed", "whole life"):
-        assert word in told
+        assert word in result
     assert forewarn("event", "show", event, "--json").json["steps"][0]["what"] == "Scheduled"
 
 
@@ -205,10 +205,10 @@ def test_an_approved_event_was_seen_although_no_fetch_is_on_record(harness: ApiH
     harness.enrol("web", "web-0")
     event = forewarn("vm", "restart", "web-0", "--json").json["id"]
     forewarn("event", "approve", event)
-    told = forewarn("event", "show", "last").out
+    result = forewarn("event", "show", "last").out
 
-    assert "No fetch is on record" not in told
-    assert "The time of the first fetch is not on record. Fetches are noted in batches;" in told
+    assert "No fetch is on record" not in result
+    assert "The time of the first fetch is not on record. Fetches are noted in batches;" in result
 
 
 def test_groups_are_listed_shown_and_set(harness: ApiHarness, forewarn: Forewarn) -> None:

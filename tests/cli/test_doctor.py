@@ -473,11 +473,11 @@ def test_a_driver_that_is_wrong_ends_only_the_look_at_it(
     monkeypatch.setattr(plugin_loader, "load", lambda *_: kind)
     ran = forewarn("doctor", "--json")
 
-    ((what, told),) = wrong(ran)
+    ((what, result),) = wrong(ran)
     assert what == "driver"
-    assert told.startswith("driver 'simulated' ")
-    assert said in told
-    assert told.endswith("mend it, or name another")
+    assert result.startswith("driver 'simulated' ")
+    assert said in result
+    assert result.endswith("mend it, or name another")
     assert ran.json["findings"][-1]["what"] == "clock"
 
 
@@ -514,9 +514,9 @@ def test_the_network_is_not_called_well_below_what_speaks_against_it(
         honest, liar = (machine.guest(number) for number in (1, 2))
         machine.serve()
         assert (honest.ask(), liar.ask()) == ("honest", "")
-        told = machine.forewarn("doctor")
-        assert "liar: responses cannot reach it: no address is declared" in " ".join(told.split())
-        assert "ok      network" not in told
+        result = machine.forewarn("doctor")
+        assert "liar: responses cannot reach it: no address is declared" in " ".join(result.split())
+        assert "ok      network" not in result
         assert "note: liar: responses cannot reach it" in machine.forewarn("network", "check")
 
         machine.run("ip", "route", "add", "10.0.0.0/24", "dev", "forewarn0")
@@ -537,8 +537,8 @@ def test_a_mistake_in_the_fleet_file_is_one_finding(tmp_path: Path, monkeypatch:
         machine.settings(FLEET, 'identity = "mark"\n')
         machine.forewarn("network", "setup")
         machine.settings(FLEET.replace("mark = 17", "marc = 17"), 'identity = "mark"\n')
-        told = machine.forewarn("doctor", "--json", is_sure=False)
-        found = json.loads(told)["findings"]
+        result = machine.forewarn("doctor", "--json", is_sure=False)
+        found = json.loads(result)["findings"]
 
         assert [each["what"] for each in found if each["state"] == "wrong"] == ["fleet"]
         assert "network" not in {each["what"] for each in found}
@@ -559,15 +559,15 @@ def test_another_program_on_the_metadata_port_is_not_vouched_for(
         machine.serve()
         settings.write_text(as_it_should_be)
         with machine.running(sys.executable, "-m", "http.server", "--bind", "169.254.169.254", "80"):
-            told = ""
-            while "listens on 169.254.169.254:80" not in told:  # until that program is up
-                told = " ".join(machine.forewarn("doctor", is_sure=False).split())
+            result = ""
+            while "listens on 169.254.169.254:80" not in result:  # until that program is up
+                result = " ".join(machine.forewarn("doctor", is_sure=False).split())
         assert re.search(
             r"wrong metadata process \d+ \(python\S*\) listens on 169.254.169.254:80, and the service"
             r" listens on 127.0.0.1:8254; stop that program",
-            told,
+            result,
         )
-        assert "ok metadata" not in told
+        assert "ok metadata" not in result
 
 
 @pytest.mark.end_to_end
@@ -581,9 +581,9 @@ def test_rules_of_the_older_packet_filter_are_seen(tmp_path: Path, monkeypatch: 
         machine.serve()
         machine.run("iptables-legacy", "-P", "INPUT", "DROP")
         assert guest.ask() == ""
-        told = machine.forewarn("network", "check")
+        result = machine.forewarn("network", "check")
         assert (
-            "note: iptables-legacy: its chain INPUT accepts only what its rules name, and none names guests" in told
+            "note: iptables-legacy: its chain INPUT accepts only what its rules name, and none names guests" in result
         )
         machine.run("iptables-legacy", "-A", "INPUT", "-i", "forewarn0", "-p", "tcp", "--dport", "80", "-j", "ACCEPT")
         assert guest.ask() == "honest"

@@ -33,8 +33,8 @@ def test_what_is_coming_is_shown(forewarn: Forewarn, scheduled_events: Scheduled
     assert shown.code == 0
     assert f"{event.shown_id}  Reboot  Scheduled  in 1" in shown.out
     assert "    this VM: restarts; VMs: " in shown.out
-    told = forewarn("events", "--json").json
-    assert [(each["id"], each["type"], each["concerns_me"]) for each in told] == [(event.shown_id, "Reboot", True)]
+    result = forewarn("events", "--json").json
+    assert [(each["id"], each["type"], each["concerns_me"]) for each in result] == [(event.shown_id, "Reboot", True)]
 
 
 def test_an_older_version_can_be_asked(forewarn: Forewarn, scheduled_events: ScheduledEvents) -> None:
@@ -74,10 +74,10 @@ def test_changes_are_printed_as_they_happen(scheduled_events: ScheduledEvents) -
         assert plain.stdout is not None
         assert lines.stdout is not None
         event = scheduled_events.vms[0].freeze()
-        said, told = [plain.stdout.readline()], [json.loads(lines.stdout.readline())]
+        said, result = [plain.stdout.readline()], [json.loads(lines.stdout.readline())]
         event.cancel()
         said.append(plain.stdout.readline())
-        told.append(json.loads(lines.stdout.readline()))
+        result.append(json.loads(lines.stdout.readline()))
         for process in (plain, lines):
             process.send_signal(signal.SIGINT)
 
@@ -86,7 +86,7 @@ def test_changes_are_printed_as_they_happen(scheduled_events: ScheduledEvents) -
     assert f"{event.shown_id}  new      {what}, in 1" in said[0]
     assert "; this VM: freezes for 5 s; by the platform, for 5 s: Host server is undergoing" in said[0]
     assert said[1].endswith(f"gone     {what}: canceled\n")
-    assert [(each["change"], each["ending"], each["event"]["id"]) for each in told] == [
+    assert [(each["change"], each["ending"], each["event"]["id"]) for each in result] == [
         ("new", None, event.shown_id),
         ("gone", "canceled", event.shown_id),
     ]

@@ -33,12 +33,12 @@ def test_details_are_words(forewarn: Forewarn, tmp_path: Path) -> None:
     file.write_text(FLEET.replace("ROLE", "back").replace("APPROVAL", "all"))
     forewarn("fleet", "apply", "fleet.toml", "--exact")
 
-    told = forewarn("history").out
+    result = forewarn("history").out
 
-    assert "web-0.instance.tags: role=front → role=back" in told
-    assert "policy.approve_user_reboot: false → true" in told
-    assert "kind=group name=web key=approve_user_reboot value=true" in told
-    assert "{'" not in told
+    assert "web-0.instance.tags: role=front → role=back" in result
+    assert "policy.approve_user_reboot: false → true" in result
+    assert "kind=group name=web key=approve_user_reboot value=true" in result
+    assert "{'" not in result
 
 
 @pytest.mark.usefixtures("harness")
@@ -47,10 +47,10 @@ def test_a_host_is_named_where_no_event_is(forewarn: Forewarn) -> None:
     forewarn("vm", "move", "web-0", "h2")
     forewarn("host", "fail", "h1", "--yes")
 
-    told = forewarn("history").out
+    result = forewarn("history").out
 
-    assert "host: h2, from:" in told
-    assert "host: h1, state: failed" in told
+    assert "host: h2, from:" in result
+    assert "host: h1, state: failed" in result
 
 
 @pytest.mark.usefixtures("harness")
@@ -63,7 +63,7 @@ def test_a_narrow_terminal_is_shown_the_vms(forewarn: Forewarn, monkeypatch: pyt
     monkeypatch.setattr("forewarn.cli.output._is_at_terminal", lambda: True)
     monkeypatch.setenv("COLUMNS", "80")
 
-    told = forewarn("history", "--limit", "2").out
+    result = forewarn("history", "--limit", "2").out
 
-    assert "payments-database-0 and 3 more" in told
+    assert "payments-database-0 and 3 more" in result
     assert ", ".join(names) in forewarn("history", "--limit", "2", "--wide").out

@@ -62,9 +62,9 @@ def test_a_journal_is_exported_and_imported(
 ) -> None:
     """Through a file, from files into a database."""
     file = str(tmp_path / "journal.lines")
-    code, _, told = outcome(forewarn("journal", "export", file, "--journal", f"sqlite:{directory}"))
+    code, _, result = outcome(forewarn("journal", "export", file, "--journal", f"sqlite:{directory}"))
     assert Path(file).stat().st_mode & 0o077 == 0
-    assert (code, "exported revision 1 to 9" in told) == (0, True)
+    assert (code, "exported revision 1 to 9" in result) == (0, True)
 
     code, out, _ = outcome(forewarn("journal", "import", file, "--journal", f"postgresql:{database}"))
     assert code == 0

@@ -49,10 +49,10 @@ def test_lists_take_names_globs_and_options(forewarn: Forewarn) -> None:
 )
 def test_wrong_usage_is_named(forewarn: Forewarn, given: list[str], said: str) -> None:
     """With exit code 2, before anything is changed."""
-    told = forewarn(*given)
+    result = forewarn(*given)
 
-    assert said in " ".join(told.err.split())
-    assert told.code == 2
+    assert said in " ".join(result.err.split())
+    assert result.code == 2
 
 
 def test_other_keys_are_set_too(forewarn: Forewarn) -> None:

@@ -183,7 +183,7 @@ def test_a_key_of_ones_own_that_was_used_is_refused_with_the_operation_that_stan
     assert forewarn(*command).code == 0
     again = forewarn(*command)
     operation = again.err.partition("GET /v1/operations/")[2].split(",")[0]
-    told = harness.ask("GET", f"/v1/operations/{operation}").json
+    result = harness.ask("GET", f"/v1/operations/{operation}").json
 
     assert (again.code, len(harness.node.replica.fleet.events)) == (1, 1)
-    assert [each["event"]["resources"] for each in told["announcements"]] == [["web-0"]]
+    assert [each["event"]["resources"] for each in result["announcements"]] == [["web-0"]]

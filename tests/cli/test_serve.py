@@ -224,8 +224,8 @@ def test_nothing_that_was_acknowledged_is_lost_by_a_kill_under_load(tmp_path: Pa
     def freeze_for_ever() -> None:
         with suppress(Unavailable), ControlClient.local(tmp_path / "data") as client:
             while True:
-                told = client.operate_vm("web-0", VmOperationBody(operation="freeze"))
-                acknowledged.extend(each.event.id for each in told.announcements)
+                result = client.operate_vm("web-0", VmOperationBody(operation="freeze"))
+                acknowledged.extend(each.event.id for each in result.announcements)
 
     for _ in range(4):
         with running(*arguments, cwd=tmp_path, until=tmp_path / "data") as service:

@@ -40,10 +40,10 @@ class SlowClient:
     """Has a document once somebody was told that it is waited for, or never was."""
 
     def __init__(self) -> None:
-        self.told = threading.Event()
+        self.announced = threading.Event()
 
     def document(self) -> Document:
-        self.told.wait(10)
+        self.announced.wait(10)
         return Document(1, ())
 
 
@@ -54,7 +54,7 @@ def test_a_service_that_takes_long_is_said_to_be_waited_for(monkeypatch: pytest.
 
     def echo(text: str, *, err: bool) -> None:
         said.append((text, err))
-        client.told.set()
+        client.announced.set()
 
     monkeypatch.setattr(vm_commands, "is_watched", lambda _: True)
     monkeypatch.setattr("click.echo", echo)
@@ -66,14 +66,14 @@ def test_a_service_that_takes_long_is_said_to_be_waited_for(monkeypatch: pytest.
 def test_a_script_is_not_told_that_the_service_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it finds on stderr is trouble."""
     client = SlowClient()
-    client.told.set()
+    client.announced.set()
     monkeypatch.setattr("threading.Timer", None)
 
     assert first_document(cast("Client", client)) == Document(1, ())
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "result"),
     [
         (0, "in 0 s"),
         (9, "in 9 s"),
@@ -85,9 +85,9 @@ def test_a_script_is_not_told_that_the_service_is_waited_for(monkeypatch: pytest
         (-61, "1 min 1 s ago"),
     ],
 )
-def test_a_countdown_has_two_units(seconds: int, told: str) -> None:
+def test_a_countdown_has_two_units(seconds: int, result: str) -> None:
     """Enough to see it move, and no more."""
-    assert countdown(NOW + timedelta(seconds=seconds), NOW) == told
+    assert countdown(NOW + timedelta(seconds=seconds), NOW) == result
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,9 @@ def test_what_has_started_may_happen_at_any_moment() -> None:
 
 def test_events_are_a_table_with_lines_of_details_each(monkeypatch: pytest.MonkeyPatch) -> None:
     """The columns stand under each other; what concerns this VM stands out at a terminal."""
-    told = [click.unstyle(line) for line in rows((REBOOT, FREEZE), "web-0", NOW)]
+    result = [click.unstyle(line) for line in rows((REBOOT, FREEZE), "web-0", NOW)]
 
-    assert told == [
+    assert result == [
         f"{'EVENT':36}  TYPE    STATUS     NOT BEFORE",
         f"{REBOOT.id.upper()}  Reboot  Scheduled  in 14 min 3 s",
         "    this VM: restarts; VMs: web-0, web-1",
@@ -151,10 +151,10 @@ def test_a_services_words_do_not_speak_to_the_terminal() -> None:
     hostile = msgspec.structs.replace(
         REBOOT, id="a\x1b[2J", type="\x1b]0;x\x07", status="\n", resources=("web-0\nweb-9",), description="a\rb"
     )
-    told = "".join(click.unstyle(line) for line in rows((hostile,), "web-2", NOW))
+    result = "".join(click.unstyle(line) for line in rows((hostile,), "web-2", NOW))
 
-    assert told.isprintable()
-    assert "web-0?web-9" in told
+    assert result.isprintable()
+    assert "web-0?web-9" in result
 
 
 def test_what_an_old_version_does_not_tell_is_left_out() -> None:

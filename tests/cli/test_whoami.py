@@ -17,10 +17,10 @@ def test_a_vm_learns_its_name_and_its_service(forewarn: Forewarn, monkeypatch: p
     with Emulator("web-0", "web-1") as emulator:
         monkeypatch.setenv("SCHEDULED_EVENTS_URL", emulator.url)
         emulator.vm("web-1").reboot()
-        told = forewarn("whoami", "--json").json
+        result = forewarn("whoami", "--json").json
         shown = forewarn("whoami").out
 
-        assert told == {
+        assert result == {
             "name": "web-0",
             "name_evidence": "instance metadata",
             "name_is_guess": False,
@@ -48,12 +48,12 @@ def mock(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mock]:
 @pytest.mark.usefixtures("mock")
 def test_a_name_from_the_host_name_is_called_a_guess(forewarn: Forewarn) -> None:
     """With what it goes by, and how to give the right one; events and approve say so too."""
-    told = forewarn("whoami", "--json").json
+    result = forewarn("whoami", "--json").json
     shown = forewarn("whoami").out
     note = "note: this VM's name app-7 is a guess: the host name, and no event names it; the service does not tell it"
 
-    assert (told["name"], told["name_is_guess"]) == ("app-7", True)
-    assert told["name_evidence"] == "the host name, and no event names it"
+    assert (result["name"], result["name_is_guess"]) == ("app-7", True)
+    assert result["name_evidence"] == "the host name, and no event names it"
     assert shown.splitlines()[0] == "name         app-7 (a guess)"
     assert "FOREWARN_AGENT_NAME" in shown
     assert forewarn("events", "--json").err.startswith(note)
@@ -64,19 +64,19 @@ def test_a_name_from_the_host_name_is_called_a_guess(forewarn: Forewarn) -> None
 def test_an_event_that_names_the_host_is_evidence(forewarn: Forewarn, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stays a guess: another VM may have that name."""
     monkeypatch.setattr("forewarn.client.session.gethostname", lambda: "WEB-0")
-    told = forewarn("whoami", "--json").json
+    result = forewarn("whoami", "--json").json
 
-    assert (told["name"], told["name_is_guess"]) == ("web-0", True)
-    assert told["name_evidence"] == "the host name, and an event names it"
+    assert (result["name"], result["name_is_guess"]) == ("web-0", True)
+    assert result["name_evidence"] == "the host name, and an event names it"
 
 
 @pytest.mark.usefixtures("mock")
 def test_a_configured_name_is_no_guess(forewarn: Forewarn) -> None:
     """That which the agent goes by."""
     Path("agent.toml").write_text('name = "web-9"\n', encoding="utf-8")
-    told = forewarn("whoami", "--json").json
+    result = forewarn("whoami", "--json").json
 
-    assert (told["name"], told["name_evidence"]) == ("web-9", "the agent's configuration")
-    assert not told["name_is_guess"]
+    assert (result["name"], result["name_evidence"]) == ("web-9", "the agent's configuration")
+    assert not result["name_is_guess"]
     Path("agent.toml").write_text("nonsense", encoding="utf-8")
     assert forewarn("whoami", "--json").json["name"] == "app-7"

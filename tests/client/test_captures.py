@@ -169,9 +169,9 @@ def test_a_recorded_live_migration_is_followed_through_its_life() -> None:
     )
     session = harness.session()
     shown = [harness.play(session.document()) for _ in range(4)]
-    told = [change for before, after in itertools.pairwise(shown) for change in changes(before, after)]
+    result = [change for before, after in itertools.pairwise(shown) for change in changes(before, after)]
 
-    assert [(each.kind, each.ending) for each in told] == [
+    assert [(each.kind, each.ending) for each in result] == [
         (ChangeKind.NEW, None),
         (ChangeKind.STARTED, None),
         (ChangeKind.GONE, Ending.COMPLETED),

@@ -35,9 +35,11 @@ def test_an_event_that_starts_has_started() -> None:
 
 def test_an_event_that_differs_otherwise_has_changed() -> None:
     """A description that was rewritten, more time that was given."""
-    told = msgspec.structs.replace(SCHEDULED, description="Host server is undergoing maintenance.")
+    result = msgspec.structs.replace(SCHEDULED, description="Host server is undergoing maintenance.")
 
-    assert changes(Document(1, (SCHEDULED,)), Document(2, (told,))) == (Change(ChangeKind.CHANGED, told, SCHEDULED),)
+    assert changes(Document(1, (SCHEDULED,)), Document(2, (result,))) == (
+        Change(ChangeKind.CHANGED, result, SCHEDULED),
+    )
 
 
 def test_what_was_seen_started_is_completed() -> None:
@@ -88,9 +90,9 @@ documents = st.builds(
 @given(documents, documents)
 def test_changes_lead_from_one_document_to_the_other(before: Document, after: Document) -> None:
     """Played onto the old events they give the new ones; each event has one change at most, and none for nothing."""
-    told = changes(before, after)
+    result = changes(before, after)
     events = {event.id: event for event in before.events}
-    for change in told:
+    for change in result:
         assert change.before == events.get(change.event.id)
         assert (change.ending is not None) == (change.kind is ChangeKind.GONE)
         if change.kind is ChangeKind.GONE:
@@ -100,7 +102,7 @@ def test_changes_lead_from_one_document_to_the_other(before: Document, after: Do
             events[change.event.id] = change.event
 
     assert events == {event.id: event for event in after.events}
-    assert len({change.event.id for change in told}) == len(told)
+    assert len({change.event.id for change in result}) == len(result)
 
 
 @given(st.lists(st.sampled_from(["announce", "start", "complete", "cancel", "look"]), max_size=30))

@@ -13,8 +13,8 @@ WIRE_SERVER = bytes((168, 63, 129, 16))
 
 def offer(*options: tuple[int, bytes], mac: bytes = MAC, transaction: int = 7) -> bytes:
     head = struct.pack("!4BI20x6s202x", 2, 1, 6, 0, transaction, mac)
-    told = b"".join(bytes((code, len(value))) + value for code, value in options)
-    return head + COOKIE + told + b"\xff"
+    result = b"".join(bytes((code, len(value))) + value for code, value in options)
+    return head + COOKIE + result + b"\xff"
 
 
 def packet(message: bytes, source: int = 67, target: int = 68) -> bytes:

@@ -108,9 +108,9 @@ def test_the_commands_find_a_service_that_only_dhcp_knows_of(harness: DhcpHarnes
     harness.start_service()
     harness.vm.run("ip", "address", "add", f"{VM}/24", "dev", "eth0")
 
-    told = harness.forewarn("whoami", "--json")
-    assert told.stderr == ""
-    assert {key: json.loads(told.stdout)[key] for key in ("name", "url", "found_by", "long_poll")} == {
+    result = harness.forewarn("whoami", "--json")
+    assert result.stderr == ""
+    assert {key: json.loads(result.stdout)[key] for key in ("name", "url", "found_by", "long_poll")} == {
         "name": "edge-0",
         "url": f"http://{SERVICE}/metadata/scheduledevents",
         "found_by": "asking by DHCP (option 245)",

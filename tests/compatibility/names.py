@@ -228,17 +228,17 @@ def api() -> dict[str, list[str]]:
     problems: set[str] = set()
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            told = {f"{each['in']} {each['name']}" for each in operation.get("parameters", ())}
+            result = {f"{each['in']} {each['name']}" for each in operation.get("parameters", ())}
             for content in operation.get("requestBody", {}).get("content", {}).values():
-                told |= {f"request {each}" for each in _properties(content.get("schema", {}), document, "", ())}
+                result |= {f"request {each}" for each in _properties(content.get("schema", {}), document, "", ())}
             for status_, answer in operation["responses"].items():
-                told.add(f"answer {status_}")
+                result.add(f"answer {status_}")
                 for content in answer.get("content", {}).values():
                     fields = _properties(content.get("schema", {}), document, "", ())
-                    told |= {each for each in fields if status_.startswith("2")}
+                    result |= {each for each in fields if status_.startswith("2")}
                     if not status_.startswith("2"):
                         problems |= set(fields)
-            found[f"{method} {path}"] = sorted(told)
+            found[f"{method} {path}"] = sorted(result)
     return found | {"problems": sorted(problems)}
 
 

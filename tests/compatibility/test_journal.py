@@ -166,7 +166,7 @@ def test_every_fact_is_recorded_with_every_field(data: Path, recorded: Path) -> 
     known = stored(recorded / "names.json")["records"]["fact"]
 
     assert found.keys() == known.keys()
-    missing = {tag: {*filter(str.isidentifier, told["fields"])} - found[tag] for tag, told in known.items()}
+    missing = {tag: {*filter(str.isidentifier, result["fields"])} - found[tag] for tag, result in known.items()}
     assert {tag: fields for tag, fields in missing.items() if fields} == {}
 
 

@@ -100,7 +100,7 @@ def lines(harness: ApiHarness) -> dict[str, list[dict[str, Any]]]:
     read = {reader: _answer(harness, _WHOLE_HISTORY, READERS[reader])["items"] for reader in ("owner", "viewer")}
     for question in ("group=pool", "group=web", "vm=queue-1", "vm=web-1", "host=h1"):
         read[question] = _answer(harness, f"{_WHOLE_HISTORY}&{question}", None)["items"]
-    return {reader: _differing(told, whole, "revision", "number") for reader, told in read.items()}
+    return {reader: _differing(result, whole, "revision", "number") for reader, result in read.items()}
 
 
 def _differing(own: list[Any], known: list[Any], *keys: str) -> list[Any]:

@@ -20,7 +20,7 @@ def promised(row: str) -> tuple[int, str]:
     return int(found[1]), found[2]
 
 
-def told(answer: bytes) -> tuple[int, str]:
+def status_of(answer: bytes) -> tuple[int, str]:
     """Return the status and the body of an answer."""
     head, _, body = answer.partition(b"\r\n\r\n")
     return int(head.split(b" ")[1]), body.decode()
@@ -45,7 +45,7 @@ def test_refused_http(harness: ServiceHarness, request_: bytes) -> None:
     """What is no request is refused, and its connection closed."""
     answer = harness.send(request_)
 
-    assert told(answer) == promised("refused-http")
+    assert status_of(answer) == promised("refused-http")
     assert b"Connection: close" in answer
 
 
@@ -58,7 +58,7 @@ def test_refused_slow(harness: ServiceHarness) -> None:
         harness.pass_time(seconds=12)
         answer = connection.recv(65_536)
 
-    assert told(answer) == promised("refused-slow")
+    assert status_of(answer) == promised("refused-slow")
 
 
 def test_refused_large_body(harness: ServiceHarness) -> None:
@@ -69,30 +69,30 @@ def test_refused_large_body(harness: ServiceHarness) -> None:
 
 def test_refused_long_line(harness: ServiceHarness) -> None:
     """A line without end is not read to its end."""
-    assert told(harness.send(b"GET /" + b"x" * 9_000)) == promised("refused-long-line")
+    assert status_of(harness.send(b"GET /" + b"x" * 9_000)) == promised("refused-long-line")
 
 
 def test_refused_expectation(harness: ServiceHarness) -> None:
     """Nothing else can be expected than to be asked for the body."""
-    assert told(harness.send(HEAD + b"Expect: tea\r\n\r\n")) == promised("refused-expectation")
+    assert status_of(harness.send(HEAD + b"Expect: tea\r\n\r\n")) == promised("refused-expectation")
 
 
 def test_refused_large_head(harness: ServiceHarness) -> None:
     """Neither long fields nor many of them."""
-    assert told(harness.send(HEAD + b"X: " + b"x" * 17_000)) == promised("refused-large-head")
-    assert told(harness.send(HEAD + b"X: x\r\n" * 100 + b"\r\n")) == promised("refused-large-head")
+    assert status_of(harness.send(HEAD + b"X: " + b"x" * 17_000)) == promised("refused-large-head")
+    assert status_of(harness.send(HEAD + b"X: x\r\n" * 100 + b"\r\n")) == promised("refused-large-head")
 
 
 def test_refused_coding(harness: ServiceHarness) -> None:
     """No compression."""
-    assert told(harness.send(HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n")) == promised("refused-coding")
+    assert status_of(harness.send(HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n")) == promised("refused-coding")
 
 
 def test_refused_http_version(harness: ServiceHarness) -> None:
     """HTTP/2 begins otherwise."""
     request = HEAD.replace(b"HTTP/1.1", b"HTTP/2.0") + b"\r\n"
 
-    assert told(harness.send(request)) == promised("refused-http-version")
+    assert status_of(harness.send(request)) == promised("refused-http-version")
 
 
 def test_refused_stranger(harness: ServiceHarness) -> None:
@@ -221,10 +221,10 @@ def test_refused_when_full(tmp_path: Path) -> None:
     """When all connections are taken, the next is told so."""
     with ServiceHarness(tmp_path, connections=1) as harness, harness.connect() as taken:
         taken.sendall(HEAD + b"\r\n")
-        assert told(taken.recv(65_536))[0] == 200
+        assert status_of(taken.recv(65_536))[0] == 200
         with harness.connect("web-1") as refused:
             refused.sendall(HEAD + b"\r\n")
-            assert told(b"".join(iter(lambda: refused.recv(65_536), b""))) == promised("refused-when-full")
+            assert status_of(b"".join(iter(lambda: refused.recv(65_536), b""))) == promised("refused-when-full")
 
 
 def test_check_order(tmp_path: Path) -> None:

@@ -40,19 +40,19 @@ _CLOCK = re.compile(r"the clock is set to (.*)")
 def retell(story: str) -> str:
     """Return the story with what the rules make of it now."""
     teller = _TranscriptReplay()
-    told: list[str] = []
+    result: list[str] = []
     is_outcome = False
     for line in story.splitlines():
         if line == "----":
             is_outcome = True
-            told += [line, *teller.outcome()]
+            result += [line, *teller.outcome()]
         elif not line or line.startswith("#"):
             is_outcome = False
-            told.append(line)
+            result.append(line)
         elif not is_outcome:
             teller.hear(line)
-            told.append(line)
-    return "\n".join(told) + "\n"
+            result.append(line)
+    return "\n".join(result) + "\n"
 
 
 class _TranscriptReplay:

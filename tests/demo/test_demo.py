@@ -118,19 +118,19 @@ def test_every_claim_holds_and_nothing_is_left(harness: DemoHarness) -> None:
     assert demo.returncode == 0, said
     claims = re.findall(r"^  ✓ (.*)$", said, re.MULTILINE)
     assert f"All {len(claims)} claims held" in said
-    told = "\n".join(claims)
-    (boots,) = re.findall(r"boot id changed (\w{4}) → (\w{4})", told)
+    result = "\n".join(claims)
+    (boots,) = re.findall(r"boot id changed (\w{4}) → (\w{4})", result)
     assert boots[0] != boots[1]
-    gaps = [float(gap) for gap in re.findall(r"shows a gap of ([\d.]+) s", told)]
+    gaps = [float(gap) for gap in re.findall(r"shows a gap of ([\d.]+) s", result)]
     assert [seconds - 0.5 < gap < seconds + 5 for gap, seconds in zip(gaps, (5, 3, 3, 3), strict=True)] == [True] * 4
-    assert "it runs on h2 now, not on h1" in told
-    (order,) = re.findall(r"never two update domains at once: (.*)", told)
+    assert "it runs on h2 now, not on h1" in result
+    (order,) = re.findall(r"never two update domains at once: (.*)", result)
     assert sorted(order.split(", then ")) == ["web-0", "web-1", "web-2"]
-    assert "and nobody approved" in told
-    assert "its machine is gone" in told
-    assert re.findall(r"(h\d) was rebooted once, and no guest was on it", told) == ["h1", "h2"]
-    assert re.findall(r"(\S+) answered pings all the time", told) == ["web-0", "web-2"]
-    assert told.count("stayed: ") == 6
+    assert "and nobody approved" in result
+    assert "its machine is gone" in result
+    assert re.findall(r"(h\d) was rebooted once, and no guest was on it", result) == ["h1", "h2"]
+    assert re.findall(r"(\S+) answered pings all the time", result) == ["web-0", "web-2"]
+    assert result.count("stayed: ") == 6
     assert "Nothing is left behind" in said
     assert harness.remains() == before
 
@@ -192,10 +192,10 @@ def test_guests_that_stay_are_there_to_be_played_with(harness: DemoHarness) -> N
 
     (data,) = re.findall(r"export FOREWARN_DATA=(\S+)", said)
     (restart,) = re.findall(r"(\S+ vm restart web-0)", said)
-    told = subprocess.run(
+    result = subprocess.run(
         restart.split(), env={**os.environ, "FOREWARN_DATA": data}, check=True, capture_output=True, text=True
     )
-    assert told.stdout.startswith("web-0 will restart at ")
+    assert result.stdout.startswith("web-0 will restart at ")
     said += _read_until(demo, "web-0 says: I read: Reboot for me")
     demo.send_signal(signal.SIGINT)
 

@@ -86,9 +86,11 @@ def test_a_guest_tells_what_it_reads_once() -> None:
     seen = guest()
     event = '{"EventId":"%s","EventType":"Freeze","Resources":["%s"]}'
     documents = ("", event % ("E1", "web-0"), event % ("E1", "web-0") + "," + event % ("E2", "web-1"), "")
-    told = [seen.hear_console("h1", f'@ events {{"Events":[{each}]}}', 100 + at) for at, each in enumerate(documents)]
+    result = [
+        seen.hear_console("h1", f'@ events {{"Events":[{each}]}}', 100 + at) for at, each in enumerate(documents)
+    ]
 
-    assert told == [
+    assert result == [
         "I am answered: nothing is coming",
         "I read: Freeze for me",
         "I read: Freeze for web-1",

@@ -61,9 +61,9 @@ def test_a_boot_that_nobody_asked_for_is_no_boot_that_stayed(play: DemoRun) -> N
 )
 def test_a_host_must_be_rebooted_once_and_without_guests(play: DemoRun, reboots: str, why: str) -> None:
     """The sentence tells how often it was, and how many guests that ended."""
-    told = play._cloud.site.directory / "h1" / "reboots"
-    told.parent.mkdir(parents=True)
-    told.write_text(reboots)
+    result = play._cloud.site.directory / "h1" / "reboots"
+    result.parent.mkdir(parents=True)
+    result.write_text(reboots)
 
     with pytest.raises(ClaimFailed, match=f"h1 was rebooted {why} guests on it"):
         play._claim_rebooted("h1")

@@ -99,9 +99,9 @@ def test_a_follower_says_nothing_of_writing(cluster: DocumentedCluster) -> None:
     follower = next(iter(cluster.followers()))
     for node, expected in ((cluster.leader(), ["1.0"]), (follower, [])):
         asked = f"curl -s --unix-socket {node.data}/control.sock http://localhost/metrics"
-        told = node.machine.run(asked)
-        assert re.findall(r"^forewarn_journal_writable (.*)$", told, re.MULTILINE) == expected
-        assert "\nforewarn_cluster_leading " in told
+        result = node.machine.run(asked)
+        assert re.findall(r"^forewarn_journal_writable (.*)$", result, re.MULTILINE) == expected
+        assert "\nforewarn_cluster_leading " in result
 
 
 @pytest.mark.end_to_end

@@ -51,9 +51,9 @@ def test_every_command_is_one_that_there_is(words: list[str]) -> None:
 def test_one_file_says_where_things_are() -> None:
     """Every command of the units and of the hook reads it, and none names another data directory."""
     assert "config=${FOREWARN_CONFIG:-/etc/forewarn/forewarn.toml}" in HOOK.read_text("utf-8")
-    told = [words for words in commands() if words[:2] != ["network", "teardown"]]
-    assert len(told) == 7
-    for words in told:
+    result = [words for words in commands() if words[:2] != ["network", "teardown"]]
+    assert len(result) == 7
+    for words in result:
         assert words[words.index("--config") + 1] in (str(SYSTEM_FILE), "$config")
         assert "--data" not in words
 

@@ -199,8 +199,8 @@ def test_the_program_is_told_everything(machine: CommandHarness) -> None:
     driver = machine.driver(program=[str(machine.program), "extra"], environment={"SPARE": "h9"})
 
     assert driver.perform(asked) == ImpactDone()
-    told = dict(line.split("=", 1) for line in (machine.place / "told").read_text().splitlines())
-    assert {name: told[name] for name in sorted(told) if name.startswith(("FOREWARN_", "SPARE"))} == {
+    result = dict(line.split("=", 1) for line in (machine.place / "told").read_text().splitlines())
+    assert {name: result[name] for name in sorted(result) if name.startswith(("FOREWARN_", "SPARE"))} == {
         "FOREWARN_ATTEMPT": "0",
         "FOREWARN_DURATION": "9",
         "FOREWARN_EVENT_ID": asked.event.id,

@@ -72,8 +72,8 @@ def test_an_answer_that_is_not_utf_8_ends_nothing() -> None:
 
 def test_words_are_kept_short_and_on_one_line() -> None:
     """What goes into the journal is fit for it."""
-    told = outcome_of(WebhookReply("failed", detail="a\n\tb\x1b[31m" + "x" * 1000), VMS, NOW)
+    result = outcome_of(WebhookReply("failed", detail="a\n\tb\x1b[31m" + "x" * 1000), VMS, NOW)
 
-    assert isinstance(told, ImpactFailed)
-    assert told.reason.startswith("a b [31mxxx")
-    assert len(told.reason) == 500
+    assert isinstance(result, ImpactFailed)
+    assert result.reason.startswith("a b [31mxxx")
+    assert len(result.reason) == 500

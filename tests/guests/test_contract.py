@@ -52,8 +52,8 @@ class QemuTrial(DriverTrial):
         """Kill the process of the driver while the guest has its grace."""
         directory = self._park.directory / "driver"
         settings = msgspec.json.encode(self._park.settings(grace=60)).decode()
-        told = msgspec.json.encode(impact).decode()
-        process = subprocess.Popen([sys.executable, "-c", _PERFORM, settings, str(directory), told])
+        result = msgspec.json.encode(impact).decode()
+        process = subprocess.Popen([sys.executable, "-c", _PERFORM, settings, str(directory), result])
         page = directory / impact.event.id
         try:
             while not page.exists() or b"powering-down" not in page.read_bytes():

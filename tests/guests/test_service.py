@@ -70,8 +70,8 @@ class GuestServiceHarness:
 
     def operate(self, operation: str, vm: str = "web-0", duration: int | None = None) -> str:
         """Announce an operation; return the event's id."""
-        told = self.client.operate_vm(vm, VmOperationBody(operation=operation, duration=duration))
-        return told.announcements[0].event.id
+        result = self.client.operate_vm(vm, VmOperationBody(operation=operation, duration=duration))
+        return result.announcements[0].event.id
 
     def is_shown(self, guest: Guest, event: str) -> bool:
         """Tell whether the guest has been shown an event."""
@@ -154,8 +154,8 @@ def test_a_host_is_emptied_one_update_domain_at_a_time(harness: GuestServiceHarn
     boots = [guest.boot_id() for guest in (harness.web_0, harness.web_1)]
     harness.web_1.approve("any")
 
-    told = harness.client.operate_host("h1", HostOperationBody(operation="redeploy"))
-    events = [each.event for each in told.announcements]
+    result = harness.client.operate_host("h1", HostOperationBody(operation="redeploy"))
+    events = [each.event for each in result.announcements]
 
     assert [event.type for event in events] == ["Freeze", "Freeze"]
     assert [ended(harness.client, event.id) for event in events] == ["Completed: moved while it ran"] * 2
@@ -170,9 +170,9 @@ def test_a_guest_is_moved_live_to_the_host_that_is_named(harness: GuestServiceHa
     boot = harness.web_0.boot_id()
     harness.web_0.approve("self")
 
-    told = harness.client.move_vm("web-0", MoveBody(host="h2"))
+    result = harness.client.move_vm("web-0", MoveBody(host="h2"))
 
-    (event,) = [each.event for each in told.announcements]
+    (event,) = [each.event for each in result.announcements]
     assert (event.type, event.resources) == ("Freeze", ("web-0",))
     assert ended(harness.client, event.id) == "Completed: moved while it ran"
     assert harness.guest_harness.guest("web-0", "h2").boot_id() == boot

@@ -90,11 +90,11 @@ async def test_every_spelling_of_a_tag_matches() -> None:
     async with harness() as service:
         tag = (await service.ask(get())).fields["etag"]
         assert tag == '"web-1"'
-        for told in (tag, "web-1", f"W/{tag}", "W/web-1", f'"a", {tag}', f'"a,b" ,{tag}', "*", f"x,{tag}"):
-            answer = await service.ask(get(EVENTS, f"If-None-Match: {told}"))
+        for result in (tag, "web-1", f"W/{tag}", "W/web-1", f'"a", {tag}', f'"a,b" ,{tag}', "*", f"x,{tag}"):
+            answer = await service.ask(get(EVENTS, f"If-None-Match: {result}"))
             assert (answer.status, answer.fields["etag"], answer.body) == (304, tag, b"")
-        for told in ("0", '"0"', '"web-2"', "web", "", '"'):
-            assert (await service.ask(get(EVENTS, f"If-None-Match: {told}"))).status == 200
+        for result in ("0", '"0"', '"web-2"', "web", "", '"'):
+            assert (await service.ask(get(EVENTS, f"If-None-Match: {result}"))).status == 200
 
 
 @on_both_loops

@@ -125,8 +125,8 @@ with system.locked(print):
             text=True,
         ) as second:
             assert second.stderr is not None
-            told = f"'forewarn network' in process {holder.pid} is changing the network; waiting for it\n"
-            assert second.stderr.readline() == told
+            result = f"'forewarn network' in process {holder.pid} is changing the network; waiting for it\n"
+            assert second.stderr.readline() == result
             holder.stdin.write("\n")
             holder.stdin.flush()
             assert second.wait(PATIENCE) == 0

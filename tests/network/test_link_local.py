@@ -249,9 +249,9 @@ def test_a_port_that_nobody_declared_is_nobody(machine: Hypervisor) -> None:
     stranger.take("10.0.0.1")
     machine.run("ip", "neigh", "replace", "10.0.0.1", "lladdr", "52:54:00:00:00:03", "dev", "forewarn0")
     assert stranger.ask("--interface", "10.0.0.1") == ""
-    told = machine.forewarn("network", "check", is_sure=False)
-    assert "note: tap3: on forewarn0, but no VM of the fleet has it; declare the VM behind it" in told
-    assert "missing: the rules of the packet filter" in told
+    result = machine.forewarn("network", "check", is_sure=False)
+    assert "note: tap3: on forewarn0, but no VM of the fleet has it; declare the VM behind it" in result
+    assert "missing: the rules of the packet filter" in result
 
 
 @pytest.mark.parametrize("identity", ["address", "mark"])
@@ -342,9 +342,9 @@ def test_check_tells_what_only_the_operator_can_mend(machine: Hypervisor) -> Non
     machine.settings(FLEET, 'identity = "mark"\n')
     machine.forewarn("network", "setup")
     guest = machine.guest(1, bridge="")
-    told = machine.forewarn("network", "check")
-    assert "note: liar: the tap does not exist on this machine, or is down" in told
-    assert "note: honest: the tap is not a port of a bridge; add it: ip link set TAP master forewarn0" in told
+    result = machine.forewarn("network", "check")
+    assert "note: liar: the tap does not exist on this machine, or is down" in result
+    assert "note: honest: the tap is not a port of a bridge; add it: ip link set TAP master forewarn0" in result
 
     machine.run("ip", "link", "add", "br9", "type", "bridge")
     machine.run("ip", "link", "set", "tap1", "master", "br9")

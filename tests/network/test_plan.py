@@ -22,7 +22,7 @@ def desired(identity: str = "address", **changes: object) -> DesiredNetwork:
     return desired_network(replace(SETTINGS, identity=identity, **changes), (WEB, OTHER))
 
 
-def told(steps: tuple[SetupStep, ...]) -> list[str]:
+def commands(steps: tuple[SetupStep, ...]) -> list[str]:
     return [" ".join(step.command.words) for step in steps]
 
 
@@ -33,7 +33,7 @@ def record_of(rules: str) -> tuple[str, ...]:
 
 def test_what_is_missing_is_made_after_the_rules() -> None:
     """Nothing is open before it is guarded, and everything is in an order in which it can be made."""
-    assert told(plan_setup(desired("mark"), NOTHING, has_rules=False)) == [
+    assert commands(plan_setup(desired("mark"), NOTHING, has_rules=False)) == [
         "nft -f -",
         "sysctl -q -w net/ipv4/tcp_fwmark_accept=1",
         f"ip link add forewarn0 address {mac_of('forewarn0')} type bridge",
@@ -49,7 +49,9 @@ def test_what_is_there_is_left_as_it_is() -> None:
         links={"forewarn0": CurrentLink(is_up=True)}, routes=(CurrentRoute("10.0.0.0/24", "forewarn0"),)
     )
 
-    assert told(plan_setup(desired(), current, has_rules=True)) == ["ip address add 169.254.169.254/32 dev forewarn0"]
+    assert commands(plan_setup(desired(), current, has_rules=True)) == [
+        "ip address add 169.254.169.254/32 dev forewarn0"
+    ]
     assert record_of(desired_rules(desired(), current)) == ("address 169.254.169.254/32 forewarn0",)
 
 
@@ -73,13 +75,13 @@ def test_guests_are_answered_by_their_bridge(routes: tuple[CurrentRoute, ...], *
 def test_equal_addresses_have_routes_that_differ() -> None:
     """One for each tap that is there; a tap that is not there has none."""
     links = {"tap0": CurrentLink(is_up=True), "tap1": CurrentLink(is_up=True)}
-    both = told(plan_setup(desired("tap"), CurrentNetwork(links=links), has_rules=True))
+    both = commands(plan_setup(desired("tap"), CurrentNetwork(links=links), has_rules=True))
 
     assert [line for line in both if "route" in line] == [
         f"ip route add 10.0.0.4 dev tap0 metric 1024 proto {ROUTE_PROTOCOL}",
         f"ip route add 10.0.0.4 dev tap1 metric 1025 proto {ROUTE_PROTOCOL}",
     ]
-    assert told(plan_setup(desired("tap"), CurrentNetwork(), has_rules=True)) == []
+    assert commands(plan_setup(desired("tap"), CurrentNetwork(), has_rules=True)) == []
 
 
 def test_what_is_wanted_no_longer_is_undone() -> None:
@@ -100,8 +102,8 @@ def test_what_is_wanted_no_longer_is_undone() -> None:
         "sysctl -q -w net/ipv4/tcp_fwmark_accept=0",
     ]
 
-    assert told(plan_setup(desired("tap"), made, has_rules=True)) == undone
-    assert told(plan_teardown(made)) == [
+    assert commands(plan_setup(desired("tap"), made, has_rules=True)) == undone
+    assert commands(plan_teardown(made)) == [
         *undone,
         "nft delete table bridge forewarn",
         "nft delete table inet forewarn",
@@ -129,9 +131,9 @@ def test_a_bridge_of_another_program_is_never_created() -> None:
     foreign = desired("mark", network=NetworkSettings(bridge="virbr0"))
     there = CurrentNetwork(links={"virbr0": CurrentLink(is_up=True, kind="bridge", mac="52:54:00:00:00:01")})
 
-    assert told(plan_setup(foreign, NOTHING, has_rules=True)) == ["sysctl -q -w net/ipv4/tcp_fwmark_accept=1"]
+    assert commands(plan_setup(foreign, NOTHING, has_rules=True)) == ["sysctl -q -w net/ipv4/tcp_fwmark_accept=1"]
     assert "link virbr0" not in record_of(desired_rules(foreign, there))
-    assert "ip address add 169.254.169.254/32 dev virbr0" in told(plan_setup(foreign, there, has_rules=True))
+    assert "ip address add 169.254.169.254/32 dev virbr0" in commands(plan_setup(foreign, there, has_rules=True))
 
 
 def test_a_bridge_that_another_program_made_since_is_not_taken_away() -> None:
@@ -143,9 +145,9 @@ def test_a_bridge_that_another_program_made_since_is_not_taken_away() -> None:
     )
     foreign = desired(network=NetworkSettings(bridge="virbr0"))
 
-    assert "ip link delete virbr0" in told(plan_teardown(ours))
-    assert "ip link delete virbr0" not in told(plan_teardown(others))
-    assert told(plan_setup(foreign, ours, has_rules=True))[0] == "ip address add 169.254.169.254/32 dev virbr0"
+    assert "ip link delete virbr0" in commands(plan_teardown(ours))
+    assert "ip link delete virbr0" not in commands(plan_teardown(others))
+    assert commands(plan_setup(foreign, ours, has_rules=True))[0] == "ip address add 169.254.169.254/32 dev virbr0"
 
 
 def test_every_piece_is_known_again_by_its_line() -> None:

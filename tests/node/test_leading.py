@@ -122,15 +122,15 @@ def test_a_lost_lease_stops_the_writer_before_it_reads_what_another_did() -> Non
     journal = LeasedJournal()
 
     async def story(harness: NodeHarness) -> None:
-        told: list[str] = []
-        harness.node.writer.on_lease_lost = lambda: told.append("lost")
+        result: list[str] = []
+        harness.node.writer.on_lease_lost = lambda: result.append("lost")
         await harness.node.submit(add_host("h1"))
         journal.is_lost = True
         asked = [harness.node.writer.begin(add_host(f"h{n}")) for n in range(3)]
         for each in await asyncio.gather(*asked, return_exceptions=True):
             assert isinstance(each, NotLeading)
             assert "othing was changed" in str(each)
-        assert told == ["lost"]
+        assert result == ["lost"]
         assert not harness.node.writer.is_leading
         journal.is_lost = False
         await harness.node.resign(at_once=True)

@@ -270,9 +270,9 @@ def test_a_guest_that_reboots_in_a_loop_is_recorded_some_times() -> None:
     repetition = ObservationThrottle()
     admitted = [repetition.admit(seen(detail="by the guest itself")) for _ in range(1000)]
 
-    told = [each.detail for each in admitted if each]
-    assert told[:-1] == ["by the guest itself"] * (LIMIT - 1)
-    assert told[-1] == "by the guest itself; it goes on like this, and is recorded again after a minute"
+    result = [each.detail for each in admitted if each]
+    assert result[:-1] == ["by the guest itself"] * (LIMIT - 1)
+    assert result[-1] == "by the guest itself; it goes on like this, and is recorded again after a minute"
     assert repetition.admit(seen("web-1")) == seen("web-1")
     assert repetition.admit(seen(at=NOW + WINDOW)) == seen(at=NOW + WINDOW)
 

@@ -54,11 +54,11 @@ def test_what_is_shown_can_be_read_again() -> None:
 
 def test_unknown_words_and_what_a_version_does_not_tell_are_kept() -> None:
     """A new type of event and a new source pass through; a missing source and a passed NotBefore are empty."""
-    told = ScheduledEvent(id="a", type="Teleport", status="Paused", resources=("web-0",))
-    shown = as_json(told)
+    result = ScheduledEvent(id="a", type="Teleport", status="Paused", resources=("web-0",))
+    shown = as_json(result)
 
     assert (shown["EventType"], shown["EventStatus"]) == ("Teleport", "Paused")
-    assert as_json(msgspec.structs.replace(told, source="Weather"))["EventSource"] == "Weather"
+    assert as_json(msgspec.structs.replace(result, source="Weather"))["EventSource"] == "Weather"
     assert (shown["EventSource"], shown["NotBefore"], shown["DurationInSeconds"]) == ("", "", -1)
 
 
@@ -67,11 +67,11 @@ def test_an_event_is_told_as_the_newest_document_shows_it(sample: object) -> Non
     """The same keys, in the same order, with the same words; ours stand behind them."""
     newest = max(API_VERSIONS, key=lambda version: version.name)
     (shown,) = msgspec.json.decode(render([sample], 1, newest, GroupKind.STANDALONE))["Events"]  # type: ignore[list-item]
-    told = msgspec.json.decode(msgspec.json.encode(make_notification_event(sample, "root", "why")))  # type: ignore[arg-type]
+    result = msgspec.json.decode(msgspec.json.encode(make_notification_event(sample, "root", "why")))  # type: ignore[arg-type]
 
-    assert list(told) == [*shown, "Group", "Operation", "By", "Reason"]
-    assert {key: told[key] for key in shown} == shown
-    assert (told["By"], told["Reason"]) == ("root", "why")
+    assert list(result) == [*shown, "Group", "Operation", "By", "Reason"]
+    assert {key: result[key] for key in shown} == shown
+    assert (result["By"], result["Reason"]) == ("root", "why")
 
 
 @pytest.mark.parametrize(
@@ -80,6 +80,6 @@ def test_an_event_is_told_as_the_newest_document_shows_it(sample: object) -> Non
 )
 def test_how_an_event_ended_is_told(status: EventStatus, word: str) -> None:
     """No document shows these; there is nothing left to wait for."""
-    told = make_notification_event(event(status=status), "", "")
+    result = make_notification_event(event(status=status), "", "")
 
-    assert (told.event_status, told.not_before) == (word, "")
+    assert (result.event_status, result.not_before) == (word, "")

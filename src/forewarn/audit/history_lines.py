@@ -145,19 +145,19 @@ class HistoryFormatter:
         number = 0
         for fact in entry.facts:
             word = str(type(fact).__struct_config__.tag)
-            for told in self._told(replace(bare, fact=word), fact, entry):
-                yield replace(told, number=number)
+            for made in self._lines_of(replace(bare, fact=word), fact, entry):
+                yield replace(made, number=number)
                 number += 1
 
-    def _told(self, line: HistoryLine, fact: AnyFact, entry: Entry) -> Iterator[HistoryLine]:
+    def _lines_of(self, line: HistoryLine, fact: AnyFact, entry: Entry) -> Iterator[HistoryLine]:
         match fact:
             case facts.Announced(event=event) | facts.StartedAtOnce(event=event):
                 chosen = {key: value for key, value in show_record(event).items() if key in _ANNOUNCED}
                 yield replace(_of_event(line, event.id, event), detail=chosen)
             case facts.Fetched(fetches=fetches):
                 for fetch in fetches:
-                    told = _of_event(line, fetch.event, self._event_of(fetch.event))
-                    yield replace(told, vms=(fetch.vm,), detail={"fetched_at": msgspec.to_builtins(fetch.at)})
+                    made = _of_event(line, fetch.event, self._event_of(fetch.event))
+                    yield replace(made, vms=(fetch.vm,), detail={"fetched_at": msgspec.to_builtins(fetch.at)})
             case facts.VmRemoved(vm=vm, because=because) | facts.VmDeallocated(vm=vm, because=because):
                 yield replace(line, vms=(vm,), group=self._group_of(fact, entry), detail={"because": because})
             case facts.VmStarted(vm=vm):
@@ -207,8 +207,8 @@ class HistoryFormatter:
             case facts.TokenRevoked() | facts.SubscriptionRemoved() | facts.ClockStepped():
                 yield replace(line, detail=_rest(fact))
             case _:
-                told = replace(line, group=fact.group, detail=_rest(fact))
-                yield _of_event(told, fact.event, self._event_of(fact.event))
+                made = replace(line, group=fact.group, detail=_rest(fact))
+                yield _of_event(made, fact.event, self._event_of(fact.event))
 
     def _group_of(self, fact: AnyFact, entry: Entry) -> str:
         return group_of(fact, entry, self._group_of_vm, self._group_of_event)
@@ -220,11 +220,11 @@ class HistoryFormatter:
 
 def _held(line: HistoryLine, fact: facts.ChangesHeld, focus: HistoryFocus) -> Iterator[HistoryLine]:
     """Yield each change that is held, or no longer held, for the subjects of the query."""
-    told: dict[tuple[RecordKind, str], dict[str, object]] = {
+    details: dict[tuple[RecordKind, str], dict[str, object]] = {
         (each.kind, each.name): {"held": False} for each in fact.ended
     }
-    told |= {each.key: {"held": True, "because": each.because, "keys": list(each.keys)} for each in fact.changes}
-    for (kind, name), detail in told.items():
+    details |= {each.key: {"held": True, "because": each.because, "keys": list(each.keys)} for each in fact.changes}
+    for (kind, name), detail in details.items():
         match kind:
             case RecordKind.VM if focus.vm in ("", name) and not (focus.groups or focus.host):
                 yield replace(line, vms=(name,), detail=detail)
@@ -278,15 +278,15 @@ def _declared(
 
 def _of_group(line: HistoryLine, fact: facts.FleetChanged | facts.FleetDeclared, group: str) -> Iterator[HistoryLine]:
     """Yield what a declaration changed in a group: its terms, and VMs that joined, left or changed."""
-    told = changes_of_group(fact, group) if isinstance(fact, facts.FleetChanged) else GroupChanges()
+    changes = changes_of_group(fact, group) if isinstance(fact, facts.FleetChanged) else GroupChanges()
     detail: dict[str, object] = {"removed": True} if group in fact.removed_groups else {}
     is_new = not isinstance(fact, facts.FleetChanged) or all(terms.name != group for terms in fact.before_groups)
     for terms in fact.groups if is_new else ():
         if terms.name == group:
             detail["declared"] = show_record(terms)
-    detail |= {key: value for key, value in _plain(told).items() if value}
+    detail |= {key: value for key, value in _plain(changes).items() if value}
     if detail:
-        yield replace(line, group=group, vms=(*told.joined, *told.left), detail=detail)
+        yield replace(line, group=group, vms=(*changes.joined, *changes.left), detail=detail)
 
 
 def _plain(record: object) -> dict[str, object]:

@@ -31,12 +31,14 @@ def make_messages(
         known = {**(groups or {}), **event_groups(fact for entry in entries for fact in entry.facts)}
     for entry in entries:
         for number, fact in enumerate(entry.facts):
-            told = _told(fact, entry, principal, fleet, known)
-            if told is not None:
-                yield (entry.revision, number), _message(entry, number, fact, told)
+            content = _content(fact, entry, principal, fleet, known)
+            if content is not None:
+                yield (entry.revision, number), _message(entry, number, fact, content)
 
 
-def _told(fact: AnyFact, entry: Entry, principal: Principal, fleet: Fleet, known: Mapping[str, str]) -> object | None:
+def _content(
+    fact: AnyFact, entry: Entry, principal: Principal, fleet: Fleet, known: Mapping[str, str]
+) -> object | None:
     def group_of_vm(name: str) -> str:
         return fleet.vms[name].group if name in fleet.vms else ""
 
@@ -96,12 +98,12 @@ def _counted(fact: facts.FleetChanged | facts.FleetDeclared, principal: Principa
     counts = {key: count for key, count in counts.items() if count}
     if not counts:
         return None
-    told: dict[str, object] = {"fact": fact.__struct_config__.tag, **counts}
+    content: dict[str, object] = {"fact": fact.__struct_config__.tag, **counts}
     if removed:
-        told["removed"] = removed[:_MOST_NAMED]
+        content["removed"] = removed[:_MOST_NAMED]
     if isinstance(fact, facts.FleetChanged) and (changed := changes_of_fleet(fact, principal.sees, _MOST_NAMED)):
-        told["changed"] = changed
-    return told
+        content["changed"] = changed
+    return content
 
 
 def _removed(fact: facts.FleetChanged | facts.FleetDeclared) -> Iterator[Vm]:
@@ -111,8 +113,8 @@ def _removed(fact: facts.FleetChanged | facts.FleetDeclared) -> Iterator[Vm]:
         yield from (vm for vm in fact.before_vms if vm.name in gone)
 
 
-def _message(entry: Entry, number: int, fact: AnyFact, told: object) -> bytes:
-    shown = show_record(told) if isinstance(told, msgspec.Struct) else told
+def _message(entry: Entry, number: int, fact: AnyFact, content: object) -> bytes:
+    shown = show_record(content) if isinstance(content, msgspec.Struct) else content
     if isinstance(fact, facts.GroupSet) and isinstance(shown, dict):
         shown["changed"] = changes_of_terms(fact)
     data = {

@@ -24,8 +24,8 @@ _EVENTS = tuple(EventType)
 
 
 def _config_option(command: _Command) -> _Command:
-    told = f"The agent's configuration. [default: FOREWARN_AGENT_CONFIG, else ./agent.toml, else {_USUAL}]"
-    return click.option("--config", metavar="FILE", help=told)(command)
+    help_text = f"The agent's configuration. [default: FOREWARN_AGENT_CONFIG, else ./agent.toml, else {_USUAL}]"
+    return click.option("--config", metavar="FILE", help=help_text)(command)
 
 
 def load_settings(config: str | None, **flags: object) -> "AgentSettings":

@@ -30,15 +30,15 @@ def status(context: click.Context, as_json: bool) -> None:
     seconds since it certainly held everything. A node that does not answer is silent.
     """
     with connect(context) as client:
-        told = client.cluster()
+        found = client.cluster()
     if as_json:
-        print_json(told)
+        print_json(found)
         return
-    leads = f"{told.leader} leads" if told.leader else "no node leads"
-    click.echo(printable(f"{leads} in term {told.term}; revision {told.revision}; format {told.format}"))
-    click.echo(printable(told.database))
-    print_table(_HEADERS, map(_row, told.nodes), "no node has sent a heartbeat", drop=("ADDRESS", "RELEASE"))
-    warnings = [*told.warnings, *(f"node {node.name}: {said}" for node in told.nodes for said in node.warnings)]
+    leads = f"{found.leader} leads" if found.leader else "no node leads"
+    click.echo(printable(f"{leads} in term {found.term}; revision {found.revision}; format {found.format}"))
+    click.echo(printable(found.database))
+    print_table(_HEADERS, map(_row, found.nodes), "no node has sent a heartbeat", drop=("ADDRESS", "RELEASE"))
+    warnings = [*found.warnings, *(f"node {node.name}: {said}" for node in found.nodes for said in node.warnings)]
     for each in warnings:
         click.echo(wrapped(printable(each), "warning: "))
 

@@ -18,8 +18,8 @@ def yes_option(command: _Command) -> _Command:
     def keep(context: click.Context, _: click.Parameter, is_given: bool) -> None:
         context.meta[_YES] = is_given
 
-    told = "Do not ask. Without a terminal it is required."
-    return click.option("--yes", "-y", is_flag=True, expose_value=False, callback=keep, help=told)(command)
+    help_text = "Do not ask. Without a terminal it is required."
+    return click.option("--yes", "-y", is_flag=True, expose_value=False, callback=keep, help=help_text)(command)
 
 
 def is_confirmed() -> bool:

@@ -72,45 +72,50 @@ def announcing_options(command: _Command) -> _Command:
     return command
 
 
-def print_announcement(told: "AnnouncementView", *, as_json: bool) -> None:
+def print_announcement(announcement: "AnnouncementView", *, as_json: bool) -> None:
     if as_json:
-        print_json(told.event)
+        print_json(announcement.event)
         return
-    click.echo(describe_announcement(told, datetime.now(UTC)))
-    click.echo(f"event {told.event.id}")
+    click.echo(describe_announcement(announcement, datetime.now(UTC)))
+    click.echo(f"event {announcement.event.id}")
 
 
-def describe_announcement(told: "AnnouncementView", now: datetime) -> str:
+def describe_announcement(announcement: "AnnouncementView", now: datetime) -> str:
     """Return what will happen to the VM, and which VM polls and could approve it earlier."""
     from forewarn.core.event_types import EVENT_TYPES
     from forewarn.core.model import EventType
     from forewarn.wire.azure_names import read_type
 
-    event = told.event
+    event = announcement.event
     name = " and ".join(event.resources)
     traits = EVENT_TYPES[EventType(read_type(event.type))]
     later = f"will {traits.verb}"
     if event.status == "Started":
-        return f"{name} {traits.effect} now" + (f": {told.without_notice}" if told.without_notice else "")
+        return f"{name} {traits.effect} now" + (
+            f": {announcement.without_notice}" if announcement.without_notice else ""
+        )
     if event.not_before is None:
         return f"{name}: {event.type} {event.status}"
-    if told.without_notice:
-        return f"{name} {later} as soon as the event it is under has ended: {told.without_notice}"
+    if announcement.without_notice:
+        return f"{name} {later} as soon as the event it is under has ended: {announcement.without_notice}"
     when = f"{name} {later} at {clock(event.not_before, now)} unless approved"
-    if told.earliest_start:
-        when = (
-            f"{name} {later} at {clock(told.earliest_start, now)}, when quiet hours end, unless approved before them"
-        )
-    if told.asked_at and told.asked_since_start:
-        return f"{when}; {told.asked_by} polled {relative(told.asked_at, now)}"
-    known = f"; the last known request is {told.asked_by}'s, {relative(told.asked_at, now)}" if told.asked_at else ""
-    return f"{when}; no VM of {told.group} has polled since the service started{known}"
+    if announcement.earliest_start:
+        start = clock(announcement.earliest_start, now)
+        when = f"{name} {later} at {start}, when quiet hours end, unless approved before them"
+    if announcement.asked_at and announcement.asked_since_start:
+        return f"{when}; {announcement.asked_by} polled {relative(announcement.asked_at, now)}"
+    known = (
+        f"; the last known request is {announcement.asked_by}'s, {relative(announcement.asked_at, now)}"
+        if announcement.asked_at
+        else ""
+    )
+    return f"{when}; no VM of {announcement.group} has polled since the service started{known}"
 
 
-def print_quiet_hours(told: "Iterable[AnnouncementView]") -> None:
+def print_quiet_hours(announcements: "Iterable[AnnouncementView]") -> None:
     """Print the earliest start of events that quiet hours delay."""
     now = datetime.now(UTC)
-    for each in told:
+    for each in announcements:
         if each.earliest_start:
             start = clock(each.earliest_start, now)
             click.echo(f"event {each.event.id[:8]} starts at {start} at the earliest: quiet hours of {each.group}")
@@ -127,13 +132,13 @@ def canceled(ids: tuple[str, ...]) -> str:
             return f"; {many} events are canceled"
 
 
-def print_choices(told: "Iterable[AnnouncementView]", empty: str, *, as_json: bool) -> None:
+def print_choices(announcements: "Iterable[AnnouncementView]", empty: str, *, as_json: bool) -> None:
     """Print the events of the selected VMs, with the reasons for the selection."""
     if as_json:
-        print_json_list({**_fields(each.event), "reason": each.reason} for each in told)
+        print_json_list({**_fields(each.event), "reason": each.reason} for each in announcements)
         return
     now = datetime.now(UTC)
-    rows = ((*_row(now, each.event), each.reason) for each in told)
+    rows = ((*_row(now, each.event), each.reason) for each in announcements)
     print_table(
         ("EVENT", "TYPE", "STATUS", "NOT BEFORE", "VM", "WHY"), rows, empty, drop=("STATUS", "TYPE", "NOT BEFORE")
     )

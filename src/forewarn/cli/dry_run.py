@@ -32,8 +32,8 @@ def dry_run_option(command: _Command) -> _Command:
     def keep(context: click.Context, _: click.Parameter, is_given: bool) -> None:
         context.meta[_DRY_RUN] = is_given
 
-    told = "Print what would be announced, to which VMs, when, and what would wait; do nothing."
-    return click.option("--dry-run", is_flag=True, expose_value=False, callback=keep, help=told)(command)
+    help_text = "Print what would be announced, to which VMs, when, and what would wait; do nothing."
+    return click.option("--dry-run", is_flag=True, expose_value=False, callback=keep, help=help_text)(command)
 
 
 def is_dry_run(context: click.Context) -> bool:

@@ -116,8 +116,8 @@ def _print_step(step: "TimelineStep", began: datetime) -> None:
     after = (step.at - began).total_seconds()
     when = f"{step.at.astimezone():%H:%M:%S %Z}" if after == 0 else f"+{span(after)}"
     who = f"by {step.by}" if step.by else ""
-    told = ": ".join(part for part in (who, step.detail) if part)
-    click.echo(wrapped(told, f"{when:>12}  {step.what:<10} "))
+    detail = ": ".join(part for part in (who, step.detail) if part)
+    click.echo(wrapped(detail, f"{when:>12}  {step.what:<10} "))
 
 
 @event.command
@@ -178,18 +178,22 @@ def cancel(
     if len(ids) == 1:
         _print_change(client.cancel(ids[0]).announcements[0], as_json=as_json)
         return
-    told = client.cancel_events(EventCancelBody(ids=ids, group=group, host=host, vm=vm, type=kind, all=all_))
-    print_events((each.event for each in told.announcements), "nothing was canceled", as_json=as_json)
-    for id_, why in told.refused.items():
+    result = client.cancel_events(EventCancelBody(ids=ids, group=group, host=host, vm=vm, type=kind, all=all_))
+    print_events((each.event for each in result.announcements), "nothing was canceled", as_json=as_json)
+    for id_, why in result.refused.items():
         click.echo(f"event {id_} was not canceled: {why}", err=True)
-    if told.refused:
+    if result.refused:
         raise click.exceptions.Exit(1)
 
 
-def _print_change(told: "AnnouncementView", *, as_json: bool) -> None:
-    waits = f"; approved, and waits until event {told.waits_for} has ended" if told.waits_for else ""
-    if told.waits_until:
+def _print_change(announcement: "AnnouncementView", *, as_json: bool) -> None:
+    waits = f"; approved, and waits until event {announcement.waits_for} has ended" if announcement.waits_for else ""
+    if announcement.waits_until:
         now = datetime.now(UTC)
-        waits = f"; approved, and waits until {clock(told.waits_until, now)}, when the quiet hours are over"
-    vms = ", ".join(told.event.resources)
-    print_result(told.event, f"{told.event.type} of {vms} is {told.event.status}{waits}", as_json=as_json)
+        waits = f"; approved, and waits until {clock(announcement.waits_until, now)}, when the quiet hours are over"
+    vms = ", ".join(announcement.event.resources)
+    print_result(
+        announcement.event,
+        f"{announcement.event.type} of {vms} is {announcement.event.status}{waits}",
+        as_json=as_json,
+    )

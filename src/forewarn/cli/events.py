@@ -91,5 +91,5 @@ def _sentence(change: "Change", name: str) -> str:
     if change.ending:
         how = {"unknown": "completed or canceled, unknown which"}.get(change.ending, str(change.ending))
         return f"{head}: {how}"
-    told = f"{head}, {time_until(event, now)}; this VM: {describe_impact(event, name)}"
-    return f"{told}; {details(event)}" if change.kind == "new" else told
+    sentence = f"{head}, {time_until(event, now)}; this VM: {describe_impact(event, name)}"
+    return f"{sentence}; {details(event)}" if change.kind == "new" else sentence

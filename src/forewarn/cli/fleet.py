@@ -48,10 +48,10 @@ def apply(
         plan = plan_file(client, file, exact=exact, cancel_events=cancel_events, yes=yes)
         print_result(plan, "\n".join(planned(plan, file)), as_json=as_json)
         return
-    told, left, is_first = apply_file(client, file, exact=exact, cancel_events=cancel_events, yes=yes)
-    counts = {prefix + key: told.changed.get(prefix + key, 0) for prefix in ("", "removed_") for key in _WORDS}
-    more = {"canceled": told.canceled, "held": told.held, "replaced": told.replaced, "differences": left.total}
-    lines = applied(file, told, left, _summary(told), is_first=is_first)
+    result, left, is_first = apply_file(client, file, exact=exact, cancel_events=cancel_events, yes=yes)
+    counts = {prefix + key: result.changed.get(prefix + key, 0) for prefix in ("", "removed_") for key in _WORDS}
+    more = {"canceled": result.canceled, "held": result.held, "replaced": result.replaced, "differences": left.total}
+    lines = applied(file, result, left, _summary(result), is_first=is_first)
     print_result({**counts, **more, "is_first": is_first}, "\n".join(lines), as_json=as_json)
 
 
@@ -70,14 +70,14 @@ def diff(client: "ControlClient", file: str, exact: bool, as_json: bool) -> None
     print_result(plan, "\n".join(planned(plan, file)), as_json=as_json)
 
 
-def _summary(told: "CommandResult") -> str:
+def _summary(result: "CommandResult") -> str:
     said = [
-        f"{_counted(told.changed, prefix)} {verb}"
+        f"{_counted(result.changed, prefix)} {verb}"
         for prefix, verb in (("", "declared"), ("removed_", "removed"))
-        if any(told.changed.get(prefix + key) for key in _WORDS)
+        if any(result.changed.get(prefix + key) for key in _WORDS)
     ]
-    canceled = [f"{len(told.canceled)} {'event' if len(told.canceled) == 1 else 'events'} canceled"]
-    return "; ".join(said + (canceled if told.canceled else []))
+    canceled = [f"{len(result.canceled)} {'event' if len(result.canceled) == 1 else 'events'} canceled"]
+    return "; ".join(said + (canceled if result.canceled else []))
 
 
 def _counted(changed: dict[str, int], prefix: str) -> str:

@@ -33,7 +33,7 @@ _SHOWN = 200
 
 
 def applied(
-    file: str, told: CommandResult, left: DifferencesView, summary: str, *, is_first: bool = False
+    file: str, result: CommandResult, left: DifferencesView, summary: str, *, is_first: bool = False
 ) -> Iterator[str]:
     if summary:
         yield summary
@@ -48,7 +48,7 @@ def applied(
         yield f"nothing changed in {file} since it was last applied"
     else:
         yield f"the fleet is as {file} says already; nothing was changed"
-    for replaced in told.replaced:
+    for replaced in result.replaced:
         yield wrapped(f"{replaced.kind} {replaced.name}: {replaced.key} was {_replaced(replaced)}", "replaced: ")
     for held in left.held[:_SHOWN]:
         yield wrapped(held.detail, "held: ")

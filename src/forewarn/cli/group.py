@@ -224,5 +224,5 @@ def scale_in(client: "ControlClient", name: str, count: int, as_json: bool) -> N
     from forewarn.control.bodies import ScaleInBody
 
     confirm(f"delete {count} of the VMs of {name}")
-    told = client.scale_in(name, ScaleInBody(count=count))
-    print_choices(told.announcements, "nothing was announced", as_json=as_json)
+    result = client.scale_in(name, ScaleInBody(count=count))
+    print_choices(result.announcements, "nothing was announced", as_json=as_json)

@@ -225,8 +225,8 @@ def _size(memory: int | None) -> str:
     return "-" if memory is None else f"{memory // (1024 * 1024)} MiB"
 
 
-def _add_state(operation: str, told: str) -> None:
-    @host.command(operation, help=told)
+def _add_state(operation: str, help_text: str) -> None:
+    @host.command(operation, help=help_text)
     @host_target_options
     @dry_run_option
     @connected

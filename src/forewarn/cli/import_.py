@@ -61,8 +61,8 @@ def libvirt(
         work = LibvirtImport(sources, target, removes=remove)
         plan = work.plan()
         if as_json and not follow:
-            told = {"changes": plan.changes, "remarks": plan.remarks, "refused": plan.refused}
-            print_json({**told, "written": bool(yes and plan.changes)})
+            shown = {"changes": plan.changes, "remarks": plan.remarks, "refused": plan.refused}
+            print_json({**shown, "written": bool(yes and plan.changes)})
         else:
             show(plan, target.name)
         if plan.changes and (yes or follow or _may_write(target.name, is_silent=as_json)):

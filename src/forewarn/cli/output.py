@@ -102,8 +102,8 @@ def wide_option(command: _Command) -> _Command:
     def keep(context: click.Context, _: click.Parameter, is_given: bool) -> None:
         context.meta[_WIDE] = is_given
 
-    told = "Show all columns, and do not wrap lines."
-    return click.option("--wide", is_flag=True, expose_value=False, callback=keep, help=told)(command)
+    help_text = "Show all columns, and do not wrap lines."
+    return click.option("--wide", is_flag=True, expose_value=False, callback=keep, help=help_text)(command)
 
 
 def is_wide() -> bool:

@@ -66,5 +66,5 @@ def record(url: str | None, out: Path, api_version: str, every: float, takes: in
 
 
 def _sentence(take: "RecordedDocument") -> str:
-    told = ", ".join(" ".join(azure_words(event)[:2]) for event in take.document.events) or "no events"
-    return f"{take.at:%H:%M:%S} UTC  incarnation {take.document.incarnation}: {told}"
+    events = ", ".join(" ".join(azure_words(event)[:2]) for event in take.document.events) or "no events"
+    return f"{take.at:%H:%M:%S} UTC  incarnation {take.document.incarnation}: {events}"

@@ -42,9 +42,11 @@ def print_plan(plan: "RolloutPlanView", now: datetime, saved: str = "") -> None:
     for slow in plan.slowest:
         click.echo(f"slow: group {slow.group}: waves wait {span(slow.seconds)} for it: {slow.reason}")
     if plan.prediction:
-        told = plan.prediction
-        first, last = clock(told.earliest, now), clock(told.latest, now)
-        click.echo(f"{told.waves} waves; ends at about {clock(told.finish, now)}, between {first} and {last}")
+        prediction = plan.prediction
+        first, last = clock(prediction.earliest, now), clock(prediction.latest, now)
+        click.echo(
+            f"{prediction.waves} waves; ends at about {clock(prediction.finish, now)}, between {first} and {last}"
+        )
     if saved:
         click.echo(f"saved; start it with: forewarn rollout start {plan.name} --plan {saved}")
 

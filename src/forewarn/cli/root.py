@@ -186,8 +186,8 @@ def refuse_empty(command: click.Command) -> click.Command:
 
 
 def data_option(command: _Command) -> _Command:
-    told = "As 'forewarn --data'."
-    return click.option("--data", metavar="DIR", expose_value=False, callback=_choose, help=told)(command)
+    help_text = "As 'forewarn --data'."
+    return click.option("--data", metavar="DIR", expose_value=False, callback=_choose, help=help_text)(command)
 
 
 class _LazyCommandGroup(_SuggestingGroup):
@@ -208,7 +208,7 @@ class _LazyCommandGroup(_SuggestingGroup):
         widest = max(map(len, _COMMANDS))
         for title, commands in _SECTIONS.items():
             with formatter.section(title):
-                formatter.write_dl([(f"{name:<{widest}}", told) for name, (_, told) in commands.items()])
+                formatter.write_dl([(f"{name:<{widest}}", help_text) for name, (_, help_text) in commands.items()])
 
 
 @click.group(
@@ -277,8 +277,8 @@ def journal_directory(context: click.Context) -> "Path":
     variable = "FOREWARN_JOURNAL"
     chosen: ServiceChoice = context.find_root().obj
     if named := chosen.data or os.environ.get("FOREWARN_DATA"):
-        told = {variable: os.environ[variable]} if variable in os.environ else {}
-        settings = load({"data": named}, told, Path(os.devnull))
+        environment = {variable: os.environ[variable]} if variable in os.environ else {}
+        settings = load({"data": named}, environment, Path(os.devnull))
     else:
         settings = load({}, os.environ, of_system=True)
     if settings.journal_name == "postgresql":

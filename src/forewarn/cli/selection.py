@@ -51,8 +51,10 @@ def _with(command: _Command, *options: _Option[_Command]) -> _Command:
 
 
 def _label_selector() -> _Option[_Command]:
-    told = "Only with such labels: 'rack=r1', 'version<1.4', 'rack in (r1,r2)', '!rack'; several joined by commas."
-    return click.option("--label", metavar="SELECTOR", help=told)
+    help_text = (
+        "Only with such labels: 'rack=r1', 'version<1.4', 'rack in (r1,r2)', '!rack'; several joined by commas."
+    )
+    return click.option("--label", metavar="SELECTOR", help=help_text)
 
 
 def vm_selector_options(command: _Command) -> _Command:
@@ -71,23 +73,23 @@ def vm_selector_options(command: _Command) -> _Command:
 
 def vm_target_options(command: _Command) -> _Command:
     """Add the options by which an operation selects VMs; nothing given selects none."""
-    told = "All VMs."
-    return vm_selector_options(click.option("--all", "all_", is_flag=True, help=told)(wide_option(command)))
+    help_text = "All VMs."
+    return vm_selector_options(click.option("--all", "all_", is_flag=True, help=help_text)(wide_option(command)))
 
 
 def host_target_options(command: _Command) -> _Command:
     """Add the options by which an operation selects hosts; nothing given selects none."""
-    told = "All hosts."
-    return host_selector_options(click.option("--all", "all_", is_flag=True, help=told)(wide_option(command)))
+    help_text = "All hosts."
+    return host_selector_options(click.option("--all", "all_", is_flag=True, help=help_text)(wide_option(command)))
 
 
 def named_options(command: _Command) -> _Command:
     """Add the options by which a command that sets labels or names a host selects; nothing given selects none."""
-    told = "Only with such labels: 'rack=r1', 'version<1.4', 'rack in (r1,r2)', '!rack'."
+    help_text = "Only with such labels: 'rack=r1', 'version<1.4', 'rack in (r1,r2)', '!rack'."
     return _with(
         command,
         click.argument("names", metavar="[NAME|GLOB]...", nargs=-1),
-        click.option("--selector", metavar="SELECTOR", help=told),
+        click.option("--selector", metavar="SELECTOR", help=help_text),
         click.option("--all", "all_", is_flag=True, help="All of them."),
         wide_option,
     )

@@ -39,5 +39,5 @@ def reclaim(context: click.Context, count: int | None, host: str | None, as_json
         raise click.UsageError("say either --count N or --host NAME", context)
     confirm(f"evict the spot VMs of {host}" if host else f"evict {count} spot VMs")
     with connect(context) as client:
-        told = client.reclaim_spot(ReclaimBody(count=count, host=host))
-    print_choices(told.announcements, f"no spot VM stands on {host}; nothing was announced", as_json=as_json)
+        result = client.reclaim_spot(ReclaimBody(count=count, host=host))
+    print_choices(result.announcements, f"no spot VM stands on {host}; nothing was announced", as_json=as_json)

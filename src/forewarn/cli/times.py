@@ -109,12 +109,12 @@ def countdown(when: datetime, now: datetime) -> str:
     """Return the distance to a time in two units: ``in 14 min 3 s``, ``2 h 5 min ago``."""
     seconds = round((when - now).total_seconds())
     left = abs(seconds)
-    told = f"{left} s"
+    text = f"{left} s"
     for (size, unit), (smaller, part) in pairwise(_UNITS):
         if left >= size:
-            told = f"{left // size} {unit} {left % size // smaller} {part}"
+            text = f"{left // size} {unit} {left % size // smaller} {part}"
             break
-    return f"in {told}" if seconds >= 0 else f"{told} ago"
+    return f"in {text}" if seconds >= 0 else f"{text} ago"
 
 
 def span(seconds: float) -> str:

@@ -293,9 +293,9 @@ def remove(
         operate_vms(client, body, as_json=as_json, is_final=True)
         return
     confirm(f"remove {name}")
-    told = client.change_fleet(FleetDiff(removed_vms=(name,)), cancel_events=cancel_events)
-    result = {"removed": name, "canceled": told.canceled}
-    print_result(result, f"{name} was removed{canceled(told.canceled)}", as_json=as_json)
+    changed = client.change_fleet(FleetDiff(removed_vms=(name,)), cancel_events=cancel_events)
+    result = {"removed": name, "canceled": changed.canceled}
+    print_result(result, f"{name} was removed{canceled(changed.canceled)}", as_json=as_json)
 
 
 @vm.command
@@ -335,9 +335,9 @@ def deallocate(client: "ControlClient", all_: bool, as_json: bool, **selected: U
         select = vm_selector_body(**selected, all_=all_)
         operate_vms(client, VmBulkBody(select=select, operation="deallocate"), as_json=as_json)
         return
-    told = client.operate_vm(name, VmOperationBody(operation="deallocate"))
+    result = client.operate_vm(name, VmOperationBody(operation="deallocate"))
     detail = client.vm(name)
-    state = f"{name} is deallocated{canceled(told.canceled)}; start it with 'forewarn vm start {name}'"
+    state = f"{name} is deallocated{canceled(result.canceled)}; start it with 'forewarn vm start {name}'"
     power = f"\n{detail.power}; see 'forewarn vm show {name}'" if detail.power else ""
     print_result(detail, state + power, as_json=as_json)
 

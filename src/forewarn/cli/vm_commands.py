@@ -39,12 +39,12 @@ def service_options(command: _Command) -> _Command:
 
 def url_option(default: str) -> Callable[[_Command], _Command]:
     """Return the option --url for the metadata endpoint; it is also accepted before the command."""
-    told = f"The metadata endpoint, such as http://169.254.169.254. {default}"
+    help_text = f"The metadata endpoint, such as http://169.254.169.254. {default}"
 
     def before(context: click.Context, option: click.Parameter, given: str | None) -> str | None:
         return not_empty(context, option, given) or context.find_root().obj.url
 
-    return click.option("--url", metavar="URL", callback=before, help=told)
+    return click.option("--url", metavar="URL", callback=before, help=help_text)
 
 
 def open_client(url: str | None, api_version: str | None) -> "Client":

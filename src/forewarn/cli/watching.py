@@ -25,8 +25,8 @@ _END = ""
 
 
 def watch_option(command: _Command) -> _Command:
-    told = "Print it again whenever something changes, until Ctrl-C."
-    return click.option("--watch", "-w", "is_watching", is_flag=True, help=told)(command)
+    help_text = "Print it again whenever something changes, until Ctrl-C."
+    return click.option("--watch", "-w", "is_watching", is_flag=True, help=help_text)(command)
 
 
 def watch(show: Callable[[], bool | None], *, is_watching: bool) -> None:

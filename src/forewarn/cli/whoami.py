@@ -24,7 +24,7 @@ def whoami(url: str | None, api_version: str | None, as_json: bool) -> None:
         name = own.name
         named = {each for event in document.events for each in event.resources}
         neighbours = sorted(each for each in named if not find_name(name, (each,)))
-        told = {
+        identity = {
             "name": name,
             "name_evidence": own.evidence,
             "name_is_guess": own.is_guess,
@@ -37,7 +37,7 @@ def whoami(url: str | None, api_version: str | None, as_json: bool) -> None:
             "neighbours": neighbours,
         }
     if as_json:
-        print_json(told)
+        print_json(identity)
         return
     print_fields(
         {
@@ -46,7 +46,7 @@ def whoami(url: str | None, api_version: str | None, as_json: bool) -> None:
             "service": client.url,
             "found by": client.found_by,
             "api-version": client.api_version,
-            "changes": "reported at once (long poll)" if told["long_poll"] else "found by polling once a second",
+            "changes": "reported at once (long poll)" if identity["long_poll"] else "found by polling once a second",
             "events": f"{len(document.events)} (incarnation {document.incarnation})",
             "neighbours": printable(", ".join(neighbours)),
         }

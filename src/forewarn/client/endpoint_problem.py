@@ -43,22 +43,22 @@ def problem_of_response(url: str, answer: HttpResponse) -> EndpointProblem:
     """Classify a response that is not the expected one."""
     said = f"{url} answers {answer.status}"
     problem = shorten(read_error(answer.body))
-    told = f"{said}: {problem}" if problem and not is_html(answer) else said
+    detail = f"{said}: {problem}" if problem and not is_html(answer) else said
     kind = f"{answer.status} {problem}"
     match answer.status:
         case 400:
-            return EndpointProblem(kind, Refused(told), patience=0.0)
+            return EndpointProblem(kind, Refused(detail), patience=0.0)
         case 403:
             # If the host name is refused, the response contains the remedy.
             is_about_name = "allowed_hosts" in problem
             remedy = "" if is_about_name else "; have it added to the fleet or started, or ask from another"
-            return EndpointProblem(kind, NotKnown(f"this VM may not ask there: {told}{remedy}"), patience=0.0)
+            return EndpointProblem(kind, NotKnown(f"this VM may not ask there: {detail}{remedy}"), patience=0.0)
         case 410:
-            return EndpointProblem(kind, NotReady(told), patience=GONE_FOR, retry_after=_retry_after(answer))
+            return EndpointProblem(kind, NotReady(detail), patience=GONE_FOR, retry_after=_retry_after(answer))
         case 429:
-            return EndpointProblem(kind, NotReady(told), retry_after=_retry_after(answer))
+            return EndpointProblem(kind, NotReady(detail), retry_after=_retry_after(answer))
         case status if status >= 500:
-            return EndpointProblem(kind, NotReady(told), retry_after=_retry_after(answer))
+            return EndpointProblem(kind, NotReady(detail), retry_after=_retry_after(answer))
         case status if 300 <= status < 400 and status != 304:
             where = shorten(answer.headers.get("location", "elsewhere"))
             return EndpointProblem("redirect", NotAService(f"{said} and points to {where}, where no service would"))
@@ -67,7 +67,7 @@ def problem_of_response(url: str, answer: HttpResponse) -> EndpointProblem:
         case 200 if not answer.body:
             return EndpointProblem("empty", NoAnswer(f"{said} with nothing in it"))
         case _:
-            return EndpointProblem(kind, NotAService(told))
+            return EndpointProblem(kind, NotAService(detail))
 
 
 def problem_of_body(url: str, answer: HttpResponse, why: Exception) -> EndpointProblem:

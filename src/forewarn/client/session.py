@@ -195,9 +195,9 @@ class ClientSession:
     def own_name(self) -> Steps[str]:
         """Return this VM's name: from the service, else from events, else its host name."""
         if not self._name:
-            told = yield from self._patiently(self._told_name)
-            self._name = told or (yield from self._guessed_name())
-            self.is_name_guessed = not told
+            known = yield from self._patiently(self._reported_name)
+            self._name = known or (yield from self._guessed_name())
+            self.is_name_guessed = not known
         return self._name
 
     def does_hold(self) -> Steps[bool]:
@@ -211,7 +211,7 @@ class ClientSession:
             # A service with a stopped clock (in tests) never ends a long poll.
             return isinstance(trouble.error, NoAnswer)
 
-    def _told_name(self) -> Steps[str]:
+    def _reported_name(self) -> Steps[str]:
         found = yield from self.find()
         target = f"{found.endpoint.name_path}?api-version={_NAME_VERSION}&format=text"
         answer = _heard(

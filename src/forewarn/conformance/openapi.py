@@ -177,15 +177,15 @@ def _schemas() -> dict[str, Part]:
 
 def _refusals(*names: str) -> dict[str, Part]:
     """Tell the refusals of these names, those of one status together."""
-    told: dict[str, list[ProtocolRule]] = {}
+    rules_by_status: dict[str, list[ProtocolRule]] = {}
     for name in names:
         rule = RULES_BY_NAME[name]
         if rule.problem:
-            told.setdefault(str(rule.problem.status), []).append(rule)
-    return {status: _told(rules) for status, rules in sorted(told.items())}
+            rules_by_status.setdefault(str(rule.problem.status), []).append(rule)
+    return {status: _describe_refusal(rules) for status, rules in sorted(rules_by_status.items())}
 
 
-def _told(rules: list[ProtocolRule]) -> Part:
+def _describe_refusal(rules: list[ProtocolRule]) -> Part:
     reason = error_responses.REASONS[rules[0].problem.status] if rules[0].problem else ""
     bodies = {rule.name: msgspec.json.decode(rule.problem.body) if rule.problem else None for rule in rules}
     examples = {name: {"value": body} for name, body in bodies.items()}

@@ -213,8 +213,8 @@ def _tags(fields: dict[bytes, bytes]) -> tuple[bytes, ...]:
 
 
 def _wait(fields: dict[bytes, bytes]) -> int:
-    told = _WAIT.search(fields[b"prefer"])
-    return min(int(told[1].lstrip(b"0")[:4] or b"0"), LONGEST_WAIT) if told else 0
+    given = _WAIT.search(fields[b"prefer"])
+    return min(int(given[1].lstrip(b"0")[:4] or b"0"), LONGEST_WAIT) if given else 0
 
 
 class RequestCache:

@@ -215,8 +215,8 @@ async def ask_capacity(driver: SupportsCapacity, vms: tuple[Vm, ...], hosts: tup
 
     def ask() -> Capacity | str:
         try:
-            told = driver.capacity(vms, hosts)
-            return msgspec.convert(msgspec.to_builtins(told), Capacity)
+            answer = driver.capacity(vms, hosts)
+            return msgspec.convert(msgspec.to_builtins(answer), Capacity)
         except BaseException as error:
             log.exception("the driver failed", extra={"fields": {"call": place}})
             return describe_error(place, driver, error)
@@ -226,10 +226,10 @@ async def ask_capacity(driver: SupportsCapacity, vms: tuple[Vm, ...], hosts: tup
     if not done:
         answered.cancel()
         raise Unavailable(f"{place} did not return within {EXPECTED_CALL:.0f} s; ask again")
-    told = answered.result()
-    if isinstance(told, str):
-        raise Unavailable(told)
-    return told
+    answer = answered.result()
+    if isinstance(answer, str):
+        raise Unavailable(answer)
+    return answer
 
 
 def _in_thread(call: Callable[[], _Value]) -> "asyncio.Future[_Value]":

@@ -40,8 +40,8 @@ class HeldChangeWarnings:
 def _warnings(fleet: Fleet) -> Iterator[str]:
     last = fleet.last_applied
     if last.waiting:
-        told = [describe_held(held) for held in islice(last.waiting.values(), _NAMED)]
-        yield f"{_counted(len(last.waiting))} held: " + _listed(told, len(last.waiting))
+        sentences = [describe_held(held) for held in islice(last.waiting.values(), _NAMED)]
+        yield f"{_counted(len(last.waiting))} held: " + _listed(sentences, len(last.waiting))
     if last.guarded:
         names = [name for _, name in islice(last.guarded, _NAMED)]
         yield (
@@ -54,9 +54,9 @@ def _counted(count: int) -> str:
     return "1 change of the fleet file is" if count == 1 else f"{count} changes of the fleet file are"
 
 
-def _listed(told: list[str], count: int) -> str:
-    more = f" and {count - len(told)} more" if count > len(told) else ""
-    return ", ".join(told) + more
+def _listed(sentences: list[str], count: int) -> str:
+    more = f" and {count - len(sentences)} more" if count > len(sentences) else ""
+    return ", ".join(sentences) + more
 
 
 class QuietWarnings:
@@ -72,8 +72,8 @@ class QuietWarnings:
             if (reason := quiet_hours.unreadable(group.terms.policy.quiet_hours))
         )
         self._warnings.pop(QUIET_TOPIC, None)
-        if told := list(islice(unreadable, _NAMED)):
-            said = "; ".join(told)
+        if sentences := list(islice(unreadable, _NAMED)):
+            said = "; ".join(sentences)
             self._warnings[QUIET_TOPIC] = f"no platform maintenance starts where quiet hours cannot be read: {said}"
             log.warning(
                 "quiet hours cannot be read; no platform maintenance starts", extra={"fields": {"reason": said}}

@@ -156,10 +156,10 @@ class PowerController:
         if not failed:
             self._node.warnings.pop(TOPIC, None)
             return
-        told = [
+        sentences = [
             f"{each.vm} could not be {'started' if each.on else 'stopped'}: {each.failure}; "
             f"try it again: forewarn vm {'start' if each.on else 'deallocate'} {each.vm}"
             for each in islice(failed, _NAMED)
         ]
         more = f"; and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
-        self._node.warnings[TOPIC] = "; ".join(told) + more
+        self._node.warnings[TOPIC] = "; ".join(sentences) + more

@@ -253,9 +253,9 @@ class DriverContract:
         """A driver that tells capacity names each VM and host that it was asked for, or leaves it unlimited."""
         driver, (vm, *_) = trial.make(), trial.impact().vms
         if isinstance(driver, SupportsCapacity):
-            told = msgspec.convert(msgspec.to_builtins(driver.capacity((vm,), (Host("h1"),))), Capacity)
-            assert set(told.vms) <= {vm.name}
-            assert {*told.hosts, *told.unusable} <= {"h1"}
+            capacity = msgspec.convert(msgspec.to_builtins(driver.capacity((vm,), (Host("h1"),))), Capacity)
+            assert set(capacity.vms) <= {vm.name}
+            assert {*capacity.hosts, *capacity.unusable} <= {"h1"}
         driver.close()
 
     def test_unknown_settings_are_refused(self, trial: DriverTrial) -> None:

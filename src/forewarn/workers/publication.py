@@ -50,8 +50,6 @@ class Publication:
         """``shown`` has one item, the shown revision. ``time_limit``: seconds of silence that a worker may take."""
         self.revision = revision
         """The last revision that was sent to the members."""
-        self.delays = 0
-        """How many members were killed because they were silent."""
         self.on_shown: Callable[[], None] = lambda: None
         self._shown = shown
         self._clock = clock
@@ -139,7 +137,6 @@ class Publication:
             if until is not None and until <= now + _EXACT:
                 self._awaited[id(member)] = float("inf")  # until it is gone
                 self._killed[id(member)] = now
-                self.delays += 1
                 member.kill(f"it had not applied revision {self.revision} after {self._time_limit:g} s")
         left = [until for until in self._awaited.values() if until != float("inf")]
         if left:

@@ -90,7 +90,7 @@ class WebhookTrial(HandlerTrial):
     def do(self, **more: object) -> HandlerResult:
         return self.make(**more).do(self.task(Direction.DO))
 
-    def told(self) -> Any:
+    def received(self) -> Any:
         return json.loads(self.receiver.requests[-1][3])
 
 
@@ -120,9 +120,9 @@ def test_the_event_is_told_as_json(trial: WebhookTrial) -> None:
 
     method, path, headers, _ = trial.receiver.requests[-1]
     assert (method, path, headers["Content-Type"]) == ("POST", "/hook?a=b", "application/json")
-    assert trial.told()["direction"] == "do"
-    assert trial.told()["vm"] == "web-0"
-    assert trial.told()["event"]["EventType"] == "Reboot"
+    assert trial.received()["direction"] == "do"
+    assert trial.received()["vm"] == "web-0"
+    assert trial.received()["event"]["EventType"] == "Reboot"
 
 
 def test_every_attempt_bears_the_same_id(trial: WebhookTrial, tmp_path: Path) -> None:
@@ -174,12 +174,12 @@ def test_templates_for_do_and_undo(trial: WebhookTrial) -> None:
     bodies = {"body": '{"text": "$EventType of $Vm"}', "undo_body": '{"text": "over"}'}
     handler = trial.make(**bodies, undo_url=end, method="PUT")
     handler.do(trial.task(Direction.DO))
-    assert trial.told() == {"text": "Reboot of web-0"}
+    assert trial.received() == {"text": "Reboot of web-0"}
     handler.undo(trial.task(Direction.UNDO))
-    assert trial.told() == {"text": "over"}
+    assert trial.received() == {"text": "over"}
     assert trial.receiver.requests[-1][:2] == ("PUT", "/end")
     trial.make(body='{"text": "$Direction"}').undo(trial.task(Direction.UNDO))
-    assert trial.told() == {"text": "undo"}
+    assert trial.received() == {"text": "undo"}
 
 
 def test_the_end_need_not_be_told(trial: WebhookTrial) -> None:

@@ -162,9 +162,9 @@ def test_the_status_is_told(tmp_path: Path) -> None:
 
     async def check(agent: FakeAgent) -> None:
         program = await agent.program()
-        told = (await program.asks({"status": True}))["status"]
+        result = (await program.asks({"status": True}))["status"]
 
-        assert (told["vm"], told["listeners"]) == ("web-0", 0)
+        assert (result["vm"], result["listeners"]) == ("web-0", 0)
 
     run(tmp_path, check)
 

@@ -19,11 +19,11 @@ DONE = HandlerDone()
 Samples = dict[tuple[str, tuple[str, ...]], float]
 
 
-def read(counters: RunCounters, told: AgentStatus, *handlers: str) -> Samples:
+def read(counters: RunCounters, result: AgentStatus, *handlers: str) -> Samples:
     """Return the samples by their names and the values of their labels."""
     return {
         (sample.name, tuple(sample.labels.values())): sample.value
-        for family in text_string_to_metric_families(render(counters, told, handlers).decode())
+        for family in text_string_to_metric_families(render(counters, result, handlers).decode())
         for sample in family.samples
     }
 

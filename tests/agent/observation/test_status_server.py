@@ -21,13 +21,13 @@ LOOPBACK = ListenAddress("127.0.0.1", 0)
 
 def visit(
     check: Callable[[StatusServer], Awaitable[None]],
-    told: Callable[[], AgentStatus] = lambda: status(view()),
+    result: Callable[[], AgentStatus] = lambda: status(view()),
     patience: float = status_server.PATIENCE,
 ) -> None:
     """Run a front for as long as the check takes."""
 
     async def run() -> None:
-        opened = StatusServer(LOOPBACK, told, RunCounters(), patience=patience)
+        opened = StatusServer(LOOPBACK, result, RunCounters(), patience=patience)
         await opened.open()
         try:
             async with asyncio.timeout(60):

@@ -395,10 +395,10 @@ def test_a_call_that_waits_can_be_told_that_it_is_not_wanted() -> None:
 def test_a_call_whose_time_is_cut_is_told_earlier() -> None:
     """And given up soon after, if it does not listen. A later time than its own changes nothing."""
     may_end = threading.Event()
-    told: list[bool] = []
+    result: list[bool] = []
 
     def work(task: Task) -> HandlerResult:
-        told.append(task.stopping.wait(30))
+        result.append(task.stopping.wait(30))
         may_end.wait(30)
         return HandlerDone()
 
@@ -414,7 +414,7 @@ def test_a_call_whose_time_is_cut_is_told_earlier() -> None:
         return outcome
 
     assert isinstance(asyncio.run(story()), CallGivenUp)
-    assert told == [True]
+    assert result == [True]
 
 
 @pytest.mark.parametrize("hangs", [False, True])

@@ -85,7 +85,7 @@ kind = "marking"
 
 def play(of: AgentSettings, story: Story, make_agent: Callable[..., Agent] = Agent) -> None:
     """Run an agent until the story is told."""
-    told: list[asyncio.Task[None]] = []
+    result: list[asyncio.Task[None]] = []
 
     def ready(agent: Agent) -> None:
         async def tell() -> None:
@@ -95,10 +95,10 @@ def play(of: AgentSettings, story: Story, make_agent: Callable[..., Agent] = Age
             finally:
                 agent.stop()
 
-        told.append(asyncio.get_running_loop().create_task(tell()))
+        result.append(asyncio.get_running_loop().create_task(tell()))
 
     assembly.run(of, ready, make_agent)
-    told[0].result()
+    result[0].result()
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -36,13 +36,13 @@ def test_every_node_tells_how_all_of_them_are(cluster: ClusterProcesses) -> None
     leader = cluster.leader()
     for node in cluster.nodes.values():
         until = monotonic() + 20
-        while len((told := json.loads(status(node, "--json")))["nodes"]) < len(cluster.nodes):
+        while len((result := json.loads(status(node, "--json")))["nodes"]) < len(cluster.nodes):
             assert monotonic() < until  # a node hears of another with its next heartbeat
-        assert (told["node"], told["leader"]) == (node.name, leader.name)
-        roles = {each["name"]: each["role"] for each in told["nodes"]}
+        assert (result["node"], result["leader"]) == (node.name, leader.name)
+        roles = {each["name"]: each["role"] for each in result["nodes"]}
         assert roles == {name: "leading" if name == leader.name else "following" for name in "abc"}
-        assert told["database"].startswith("postgresql://")
-        assert all(each["behind"] < 5 for each in told["nodes"])
+        assert result["database"].startswith("postgresql://")
+        assert all(each["behind"] < 5 for each in result["nodes"])
     table = status(leader)
     assert max(map(len, table.splitlines())) <= 80
     follower = cluster.followers()[0]

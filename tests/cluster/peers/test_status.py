@@ -15,8 +15,8 @@ OTHER = NodeStatus(role="following", revision=95, behind=0.4, clock_skew=0.1, wa
 
 
 def node(name: str, address: str = "", **more: object) -> NodeView:
-    told = {"release": "1.0.0", "format": 3, "revision": 90, "can_lead": True, "age": 0.5}
-    return NodeView(name=name, address=address, **(told | more))  # type: ignore[arg-type]
+    result = {"release": "1.0.0", "format": 3, "revision": 90, "can_lead": True, "age": 0.5}
+    return NodeView(name=name, address=address, **(result | more))  # type: ignore[arg-type]
 
 
 def view_of(*nodes: NodeView, leader: str = "n1") -> ClusterView:
@@ -54,15 +54,15 @@ async def test_every_node_says_how_it_is(authority: Authority) -> None:
         port.server.status = lambda: OTHER
         view = view_of(node("n1"), node("n2", f"127.0.0.1:{port.port}"))
         async with collector_of(authority, view) as collector:
-            told = await collector.collect()
+            result = await collector.collect()
 
-    assert (told.node, told.leader, told.term, told.revision) == ("n1", "n1", 7, 100)
-    assert told.database == "postgresql://db/forewarn"
-    first, second = told.nodes
+    assert (result.node, result.leader, result.term, result.revision) == ("n1", "n1", 7, 100)
+    assert result.database == "postgresql://db/forewarn"
+    first, second = result.nodes
     assert (first.role, first.revisions_behind, first.warnings) == ("leading", 0, ("the clock is wrong",))
     assert (second.role, second.revision, second.revisions_behind) == ("following", 95, 5)
     assert (second.behind, second.clock_skew, second.warnings) == (0.4, 0.1, ("the disk is full",))
-    assert told.warnings == ()
+    assert result.warnings == ()
 
 
 @on_both_loops
@@ -70,13 +70,15 @@ async def test_a_node_that_does_not_answer_is_silent(authority: Authority) -> No
     """What its last heartbeat said is shown, and why it did not answer."""
     view = view_of(node("n1"), node("n2", "127.0.0.1:1", age=12.0, revision=60), node("n3"))
     async with collector_of(authority, view) as collector:
-        told = await collector.collect()
+        result = await collector.collect()
 
-    _, gone, without_address = told.nodes
+    _, gone, without_address = result.nodes
     assert (gone.role, gone.revisions_behind, gone.behind) == ("silent", 40, None)
     assert gone.warnings[0].startswith("node n2 at 127.0.0.1:1 cannot be reached")
     assert without_address.warnings == ("it has no address for other nodes (setting cluster)",)
-    assert told.warnings == ("node n2 sent its last heartbeat 12 s ago; check that it runs and reaches the database",)
+    assert result.warnings == (
+        "node n2 sent its last heartbeat 12 s ago; check that it runs and reaches the database",
+    )
 
 
 @on_both_loops
@@ -84,10 +86,10 @@ async def test_what_concerns_the_whole_cluster_is_warned_of(authority: Authority
     """Nobody leads, and an upgrade is not finished."""
     view = view_of(node("n1", release="1.1.0"), node("n2", release="1.0.0"), node("n3", release="1.0.0"), leader="")
     async with collector_of(authority, view) as collector:
-        told = await collector.collect()
+        result = await collector.collect()
 
-    assert told.warnings == (
+    assert result.warnings == (
         "no node leads at present: changes are refused until one does",
         "the nodes run different releases: 1.0.0 (n2, n3), 1.1.0 (n1); finish the upgrade",
     )
-    assert msgspec.json.decode(msgspec.json.encode(told))["nodes"][0]["release"] == "1.1.0"
+    assert msgspec.json.decode(msgspec.json.encode(result))["nodes"][0]["release"] == "1.1.0"

@@ -190,8 +190,8 @@ def test_a_dry_run_is_refused_as_the_operation_would_be(harness: ApiHarness) -> 
 
 def test_an_event_is_approved_and_canceled_on_trial(harness: ApiHarness) -> None:
     """The answer has the status that it would have."""
-    told = harness.ask("POST", "/v1/vms/web-0/operations", {"operation": "freeze"}).json
-    id_ = told["announcements"][0]["event"]["id"]
+    result = harness.ask("POST", "/v1/vms/web-0/operations", {"operation": "freeze"}).json
+    id_ = result["announcements"][0]["event"]["id"]
 
     for verb, status in (("approve", "Started"), ("cancel", "Canceled")):
         tried = harness.ask("POST", f"/v1/events/{id_}/{verb}?dry_run=true").json

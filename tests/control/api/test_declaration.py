@@ -77,8 +77,8 @@ def test_a_plan_changes_nothing_and_tells_all(harness: ApiHarness, client: Contr
     assert [each.name for each in plan.differences] == ["web-9"]
     with pytest.raises(Refused, match="pass --cancel-events"):
         apply_file(client, str(file), exact=False, cancel_events=False, yes=False)
-    told, left, _ = apply_file(client, str(file), exact=True, cancel_events=True, yes=False)
-    assert (len(told.canceled), left.total, left.held) == (1, 0, ())
+    result, left, _ = apply_file(client, str(file), exact=True, cancel_events=True, yes=False)
+    assert (len(result.canceled), left.total, left.held) == (1, 0, ())
 
 
 @pytest.mark.parametrize("size", [2, 1_000])
@@ -119,7 +119,7 @@ def test_the_first_file_after_an_upgrade_is_recorded_and_every_difference_logged
     last = harness.node.replica.fleet.last_applied
     last.revision, last.is_missing = 0, True
     file.write_text(FLEET + '[[vm]]\nname = "new"\n', encoding="utf-8")
-    told, left, is_first = apply_file(client, str(file), exact=False, cancel_events=False, yes=False)
+    result, left, is_first = apply_file(client, str(file), exact=False, cancel_events=False, yes=False)
 
-    assert (told.changed, left.total, is_first) == ({}, 1, True)
+    assert (result.changed, left.total, is_first) == ({}, 1, True)
     assert f'the fleet differs from the fleet file file={file} vm=new reason="it is in the file only"' in caplog.text

@@ -48,9 +48,9 @@ def test_a_change_in_lines_is_one_change(harness: ApiHarness) -> None:
         {"vms": [{"name": "web-3", "group": "web"}], "removed_vms": ["db"]},
     ]
     body = b"\n\n".join(json.dumps(part).encode() for part in parts)
-    told = harness.ask("PATCH", "/v1/fleet", body, headers=LINES).json
+    result = harness.ask("PATCH", "/v1/fleet", body, headers=LINES).json
 
-    assert (told["changed"]["vms"], told["changed"]["removed_vms"]) == (2, 1)
+    assert (result["changed"]["vms"], result["changed"]["removed_vms"]) == (2, 1)
     assert harness.node.replica.revision == 2
 
 

@@ -143,16 +143,16 @@ def test_spot_vms_are_reclaimed_with_the_reason(harness: ApiHarness) -> None:
     """Either so many, or of a host."""
     assert harness.ask("POST", "/v1/spot/reclaim", {}).status == 409
     assert harness.ask("POST", "/v1/spot/reclaim", {"count": 2}).status == 409
-    told = harness.ask("POST", "/v1/spot/reclaim", {"host": "h1"}).json["announcements"]
+    result = harness.ask("POST", "/v1/spot/reclaim", {"host": "h1"}).json["announcements"]
 
-    assert [(each["event"]["resources"], each["reason"]) for each in told] == [(["pool_0"], "stands on h1")]
+    assert [(each["event"]["resources"], each["reason"]) for each in result] == [(["pool_0"], "stands on h1")]
 
 
 def test_a_scale_set_is_scaled_in_with_the_reason(harness: ApiHarness) -> None:
     """Only a scale set."""
-    told = harness.ask("POST", "/v1/groups/pool/scale-in", {"count": 1}).json["announcements"]
+    result = harness.ask("POST", "/v1/groups/pool/scale-in", {"count": 1}).json["announcements"]
 
-    assert (told[0]["event"]["type"], told[0]["reason"][:6]) == ("Terminate", "newest")
+    assert (result[0]["event"]["type"], result[0]["reason"][:6]) == ("Terminate", "newest")
     assert harness.ask("POST", "/v1/groups/web/scale-in", {"count": 1}).status == 409
 
 

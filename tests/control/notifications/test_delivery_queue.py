@@ -58,10 +58,10 @@ def test_everything_before_the_oldest_pending_was_told() -> None:
     delivery_queue = filled("a", "b")
     first, second = delivery_queue.ready(AT)
     delivery_queue.remove(second)
-    assert delivery_queue.told(9) == 0
+    assert delivery_queue.delivered(9) == 0
 
     delivery_queue.remove(first)
-    assert delivery_queue.told(9) == 9
+    assert delivery_queue.delivered(9) == 9
 
 
 def test_the_least_tried_is_tried_first_until_something_gets_through() -> None:

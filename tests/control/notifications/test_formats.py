@@ -64,12 +64,12 @@ def test_what_is_about_no_event_says_what_it_is() -> None:
 
 def test_removed_vms_are_named_with_their_group() -> None:
     """And who removed them."""
-    told = Notification(
+    result = Notification(
         "7-0-web", NotificationType.VM_REMOVED, 7, AT, "ada", "why", group="web", vms=("web-0", "web-1")
     )
 
-    assert headline(told) == "web-0, web-1 of web left the fleet"
-    assert dict(particulars(told)) == {"Group": "web", "VMs": "web-0, web-1", "By": "ada", "Detail": "why"}
+    assert headline(result) == "web-0, web-1 of web left the fleet"
+    assert dict(particulars(result)) == {"Group": "web", "VMs": "web-0, web-1", "By": "ada", "Detail": "why"}
 
 
 def test_a_message_has_blocks_and_a_line_for_where_they_are_not_shown() -> None:

@@ -61,7 +61,7 @@ TOLD: list[tuple[Any, str, str, str, str]] = [
 ]
 
 
-def told(fact: AnyFact) -> Notification | None:
+def message_of(fact: AnyFact) -> Notification | None:
     before = AT_ONCE if isinstance(fact, Attempted | Completed | Failed) else EVENT
     after = lifecycle.follow(before, fact)  # type: ignore[arg-type]
     assert after is not None
@@ -75,7 +75,7 @@ def test_each_fact_is_told_with_status_cause_and_reason(
     fact: AnyFact, kind: str, status: str, by: str, reason: str
 ) -> None:
     """What happened, how the event stands after it, who did it and why."""
-    message = told(fact)
+    message = message_of(fact)
     assert message is not None
     body = msgspec.json.decode(cloud_event(message, "urn:forewarn:site"))
 
@@ -87,7 +87,7 @@ def test_each_fact_is_told_with_status_cause_and_reason(
 @pytest.mark.parametrize("fact", [Waiting(EVENT.id, AT, "x"), Attempted(EVENT.id, AT)])
 def test_inner_matters_are_not_told(fact: AnyFact) -> None:
     """That an event waits its turn, or that the driver is called, changes nothing for those outside."""
-    assert told(fact) is None
+    assert message_of(fact) is None
 
 
 def test_a_message_has_all_that_cloudevents_asks_for() -> None:
@@ -111,7 +111,7 @@ def test_a_message_has_all_that_cloudevents_asks_for() -> None:
 
 def test_a_change_of_time_is_told_with_the_new_time() -> None:
     """NotBefore is what the fact made it."""
-    postponed = told(Postponed(EVENT.id, AT, WEB, 300, LATER))
+    postponed = message_of(Postponed(EVENT.id, AT, WEB, 300, LATER))
     assert postponed is not None
 
     assert msgspec.json.decode(cloud_event(postponed, "s"))["data"]["NotBefore"] == "Thu, 05 Mar 2026 07:13:09 GMT"
@@ -120,7 +120,7 @@ def test_a_change_of_time_is_told_with_the_new_time() -> None:
 
 def test_an_approval_that_does_not_count_says_so() -> None:
     """The receiver must not take it for the word that was awaited."""
-    message = told(Approved(EVENT.id, AT, WEB, counts=False))
+    message = message_of(Approved(EVENT.id, AT, WEB, counts=False))
 
     assert message is not None
     assert "does not count" in message.reason
@@ -175,13 +175,13 @@ def test_a_rollout_is_told_when_it_starts_pauses_is_late_and_finishes() -> None:
     """To subscriptions without a filter; what its hosts do in between is told by their events."""
     terms = RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True)
     rollout = Rollout(name="kernel", id="1", by="ann", terms=terms, hosts=("h1", "h2"), started_at=AT)
-    told = (
+    result = (
         facts.RolloutStarted(rollout),
         facts.RolloutPaused("kernel", AT, "the gate failed: 500"),
         facts.RolloutLate("kernel", AT, AT),
         facts.RolloutEnded("kernel", AT, RolloutResult.COMPLETED, done=2),
     )
-    entry = Entry(7, AT, "c", NODE, (*told, facts.RolloutResumed("kernel", AT, "resumed by ann")))
+    entry = Entry(7, AT, "c", NODE, (*result, facts.RolloutResumed("kernel", AT, "resumed by ann")))
     messages = [rollout_notification(entry, number) for number in range(5)]
 
     assert [message.type.rpartition(".")[2] if message else None for message in messages] == [

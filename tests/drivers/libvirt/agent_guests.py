@@ -62,8 +62,8 @@ def with_agent(kernel: Kernel) -> Path:
 
 
 def _libraries() -> list[Path]:
-    told = subprocess.run(["ldd", AGENT], capture_output=True, text=True, check=True).stdout
-    return [Path(found) for found in re.findall(r"(/\S+) \(0x", told)]
+    result = subprocess.run(["ldd", AGENT], capture_output=True, text=True, check=True).stdout
+    return [Path(found) for found in re.findall(r"(/\S+) \(0x", result)]
 
 
 def _pack(root: Path, parts: dict[str, Path]) -> bytes:

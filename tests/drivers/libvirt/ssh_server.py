@@ -76,6 +76,6 @@ class SshServer:
 
 def _descendants(pid: str) -> list[str]:
     """Return the processes below one: newer versions of sshd hand a conversation on to a child of a child."""
-    told = subprocess.run(["pgrep", "-P", pid], capture_output=True, text=True, check=False)
-    children = told.stdout.split()
+    result = subprocess.run(["pgrep", "-P", pid], capture_output=True, text=True, check=False)
+    children = result.stdout.split()
     return [*children, *(below for child in children for below in _descendants(child))]

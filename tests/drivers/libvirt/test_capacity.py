@@ -41,11 +41,11 @@ def test_running_machines_take_of_their_host(machines: Machines) -> None:
 def test_a_host_that_does_not_answer_is_unusable(machines: Machines) -> None:
     """And says why, as does one that the settings do not have."""
     driver = machines.driver(hosts={"h1": "test:///default", "h2": "test:///nowhere"})
-    told = driver.capacity((), (Host("h1"), Host("h2"), Host("h3")))
+    result = driver.capacity((), (Host("h1"), Host("h2"), Host("h3")))
 
-    assert list(told.hosts) == ["h1"]
-    assert told.unusable["h2"].startswith("libvirt on h2 (test:///nowhere) cannot be reached: ")
-    assert told.unusable["h3"] == (
+    assert list(result.hosts) == ["h1"]
+    assert result.unusable["h2"].startswith("libvirt on h2 (test:///nowhere) cannot be reached: ")
+    assert result.unusable["h3"] == (
         "host 'h3' has no URI; name it in 'hosts' of driver 'libvirt', or set 'uri' for all"
     )
 
@@ -54,15 +54,16 @@ def test_what_keeps_a_machine_on_its_host_is_told(machines: Machines) -> None:
     """Nobody knows it, it is paused, or nothing leaves its host; one that is off takes nothing."""
     off, paused, running = machines.define(starts=False), machines.define(), machines.define()
     machines.domain(paused).suspend()
-    told = machines.driver().capacity((off, paused, Vm("nobody", "web", "h1")), ())
-    assert told.vms[off.name] == VmDemand()
-    assert told.vms[paused.name].obstacle == "it is paused; resume or stop it"
+    result = machines.driver().capacity((off, paused, Vm("nobody", "web", "h1")), ())
+    assert result.vms[off.name] == VmDemand()
+    assert result.vms[paused.name].obstacle == "it is paused; resume or stop it"
     assert (
-        told.vms["nobody"].obstacle == "libvirt on h1 has no domain nobody; list its domains with 'virsh list --all'"
+        result.vms["nobody"].obstacle
+        == "libvirt on h1 has no domain nobody; list its domains with 'virsh list --all'"
     )
 
-    told = machines.driver(redeploy="restart").capacity((running,), ())
-    assert told.vms[running.name].obstacle == 'redeploy = "restart" in the driver\'s settings keeps it on its host'
+    result = machines.driver(redeploy="restart").capacity((running,), ())
+    assert result.vms[running.name].obstacle == 'redeploy = "restart" in the driver\'s settings keeps it on its host'
 
 
 WEB = Vm("web-0", "web", host="h1", update_domain=0, fault_domain=0)

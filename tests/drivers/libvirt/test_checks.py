@@ -27,15 +27,15 @@ def test_every_host_and_machine_that_cannot_be_reached_is_told() -> None:
         Vm("gone", "web", "h1", deallocated=True),
     )
     assert isinstance(driver, SupportsCheck)
-    told = driver.check(vms)
+    result = driver.check(vms)
     driver.close()
 
-    assert told[0] == (
+    assert result[0] == (
         "missing does not run on h1, and may run on h2, which does not answer; "
         "do not start it before that host answers"
     )
-    assert told[1].startswith("libvirt on h2 (qemu+unix:///system?socket=/nowhere) cannot be reached: ")
-    assert len(told) == 2
+    assert result[1].startswith("libvirt on h2 (qemu+unix:///system?socket=/nowhere) cannot be reached: ")
+    assert len(result) == 2
 
 
 def copy_on(host: str, other: str) -> str:
@@ -55,7 +55,7 @@ TWICE = "web-0 runs on h1 and h2 at once; stop it with 'virsh destroy' where it 
 
 @pytest.mark.parametrize("vm_id", ["", UUID])
 @pytest.mark.parametrize(
-    ("h1", "h2", "told"),
+    ("h1", "h2", "result"),
     [
         ("runs", "gone", []),
         ("runs", "off", [copy_on("h2", "h1")]),
@@ -66,14 +66,14 @@ TWICE = "web-0 runs on h1 and h2 at once; stop it with 'virsh destroy' where it 
     ],
 )
 def test_a_machine_on_two_hosts_is_told_with_the_right_advice(
-    tmp_path: Path, h1: str, h2: str, told: list[str], vm_id: str
+    tmp_path: Path, h1: str, h2: str, result: list[str], vm_id: str
 ) -> None:
     """Nothing is advised that starts a second copy."""
     driver = two_hosts(tmp_path, h1, h2)
     found = driver.check((Vm("web-0", "web", "h1", instance=InstanceFacts(vm_id=vm_id)),))
     driver.close()
 
-    assert list(found) == [each.replace("PLACE", str(tmp_path).lstrip("/")) for each in told]
+    assert list(found) == [each.replace("PLACE", str(tmp_path).lstrip("/")) for each in result]
 
 
 def test_an_ephemeral_disk_that_cannot_be_made_anew_is_told(machines: Machines) -> None:
@@ -89,9 +89,9 @@ def test_an_ephemeral_disk_that_cannot_be_made_anew_is_told(machines: Machines) 
 def test_a_lack_of_room_for_saved_machines_is_told(tmp_path: Path) -> None:
     """With what is free and what is needed; a place that is not there tells nothing."""
     free = shutil.disk_usage(tmp_path).free
-    (told,) = lack_of_room(str(tmp_path), free * 2)
+    (result,) = lack_of_room(str(tmp_path), free * 2)
 
-    assert told.startswith(f"{tmp_path} has ")
-    assert told.endswith('MiB; free some space there, or set evict = "stop"')
+    assert result.startswith(f"{tmp_path} has ")
+    assert result.endswith('MiB; free some space there, or set evict = "stop"')
     assert list(lack_of_room(str(tmp_path), 0)) == []
     assert list(lack_of_room(str(tmp_path / "missing"), free * 2)) == []

@@ -126,6 +126,6 @@ def test_a_guest_moves_with_its_disks_only_where_they_fit(storage: Daemons) -> N
 def test_a_full_storage_pool_is_told_beforehand(storage: Daemons) -> None:
     """By its name and its host, before anybody needs it."""
     fill(storage, "h1")
-    _, told = storage.driver().check((Vm("web-0", "web", "h1"),))
+    _, result = storage.driver().check((Vm("web-0", "web", "h1"),))
 
-    assert told.startswith("storage pool images on h1 is full: 0 of 16 MiB are free; free some space there")
+    assert result.startswith("storage pool images on h1 is full: 0 of 16 MiB are free; free some space there")

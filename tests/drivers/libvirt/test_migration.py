@@ -80,14 +80,14 @@ def test_a_move_that_takes_too_long_is_given_up(daemons: Daemons) -> None:
     """Nothing is under way for ever; and while it is, one hears how far it is."""
     guest = daemons.boot()
     guest.domain.migrateSetMaxSpeed(1)
-    driver, asked, told = daemons.driver(longest="4s"), to_h2(guest), set()
+    driver, asked, result = daemons.driver(longest="4s"), to_h2(guest), set()
     failed = driver.perform(asked)
     while isinstance(failed, ImpactUnderway):
-        told.add(failed.progress)
+        result.add(failed.progress)
         failed = driver.outcome_of(asked)
 
     assert isinstance(failed, ImpactFailed)
-    assert any(words.endswith(" % of its memory is moved") for words in told)
+    assert any(words.endswith(" % of its memory is moved") for words in result)
     assert "canceled by client" in failed.reason
     assert daemons.where(guest) == ["h1"]
     assert guest.still_runs

@@ -91,7 +91,7 @@ def test_a_door_that_stays_shut_is_told_with_its_remedy(
     daemons: Daemons, ssh: SshServer, which: dict[str, str], remedy: str
 ) -> None:
     """A key that the host does not take, and a host that we do not know: nobody is asked, nothing hangs."""
-    (told,) = driver_to(daemons, ssh.uri(**which)).check((Vm("web-0", "web", "h1"),))
+    (result,) = driver_to(daemons, ssh.uri(**which)).check((Vm("web-0", "web", "h1"),))
 
-    assert told.startswith("libvirt on h1 (qemu+ssh://root@127.0.0.1:")
-    assert remedy in told
+    assert result.startswith("libvirt on h1 (qemu+ssh://root@127.0.0.1:")
+    assert remedy in result

@@ -62,7 +62,7 @@ def test_a_guest_that_was_moved_by_hand_is_frozen_where_it_runs(daemons: Daemons
     paused: list[int] = []
     there = daemons.connections["h2"]
     there.domainEventRegisterAny(
-        None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, lambda *told: paused.append(told[2]), None
+        None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, lambda *result: paused.append(result[2]), None
     )
     assert carried_out(daemons.driver(), strayed.impact(EventType.FREEZE, duration=0)) == ImpactDone(
         {strayed.name: "h2"}

@@ -26,12 +26,12 @@ def test_every_machine_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
         with socket.socket(socket.AF_UNIX) as ended:
             ended.bind(f"{tmp_path}/ended.h1")
         assert isinstance(driver, SupportsCheck)
-        told = driver.check(vms)
+        result = driver.check(vms)
     driver.close()
 
-    assert [said.partition(" at ")[0] for said in told[:2]] == [
+    assert [said.partition(" at ")[0] for said in result[:2]] == [
         "the monitor of ended",
         "missing has no monitor",
     ]
-    assert "lost has no host" in told[2]
-    assert len(told) == 3
+    assert "lost has no host" in result[2]
+    assert len(result) == 3

@@ -155,29 +155,29 @@ def _handlers(
     if not waited_for:
         return None
     ends: list[datetime] = []
-    told: list[str] = []
+    names: list[str] = []
     for name in waited_for:
         match steps[name].do if name in steps else None:
             case HandlerCall(is_running=True, began_at=began):
                 ends.append(min(began + terms[name].timeout, known.event.not_before or began + terms[name].timeout))
-                told.append(f"{name} (until {_clock(ends[-1])})")
+                names.append(f"{name} (until {_clock(ends[-1])})")
             case HandlerCall(result=HandlerFailed(), ended_at=datetime() as ended) if (
                 ended + terms[name].retry_after > now
             ):
                 ends.append(ended + terms[name].retry_after)
-                told.append(f"{name} (retry at {_clock(ends[-1])})")
+                names.append(f"{name} (retry at {_clock(ends[-1])})")
             case _:
-                told.append(name)
+                names.append(name)
     until = max(ends, default=known.event.not_before)
-    return ApprovalWait(ApprovalState.WAITING, f"waits for {_list(told)}", tuple(waited_for), until)
+    return ApprovalWait(ApprovalState.WAITING, f"waits for {_list(names)}", tuple(waited_for), until)
 
 
 def _holders(known: KnownEvent, now: datetime) -> ApprovalWait | None:
     held = {name: until for name, until in known.holds.items() if until > now}
     if not held:
         return None
-    told = [f"{name} until {_clock(until)} at most" for name, until in held.items()]
-    return ApprovalWait(ApprovalState.HELD, f"held by {_list(told)}", tuple(held), max(held.values()))
+    holders = [f"{name} until {_clock(until)} at most" for name, until in held.items()]
+    return ApprovalWait(ApprovalState.HELD, f"held by {_list(holders)}", tuple(held), max(held.values()))
 
 
 def _turn(known: KnownEvent, decision_settings: DecisionSettings, now: datetime) -> ApprovalWait:

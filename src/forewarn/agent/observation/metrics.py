@@ -101,12 +101,12 @@ def _of(status: AgentStatus) -> Iterator[str]:
     yield _family("process_start_time_seconds", "gauge", "When the agent started.", [("", {}, started)], prefix="")
 
 
-def _gauge(name: str, told: str, value: float) -> str:
-    return _family(name, "gauge", told, [("", {}, value)])
+def _gauge(name: str, help_text: str, value: float) -> str:
+    return _family(name, "gauge", help_text, [("", {}, value)])
 
 
-def _family(name: str, kind: str, told: str, samples: Iterable[_Sample], prefix: str = "forewarn_agent_") -> str:
-    lines = [f"# HELP {prefix}{name} {told}\n# TYPE {prefix}{name} {kind}\n"]
+def _family(name: str, kind: str, help_text: str, samples: Iterable[_Sample], prefix: str = "forewarn_agent_") -> str:
+    lines = [f"# HELP {prefix}{name} {help_text}\n# TYPE {prefix}{name} {kind}\n"]
     lines += [f"{prefix}{name}{end}{_labels(labels)} {_number(value)}\n" for end, labels, value in samples]
     return "".join(lines)
 

@@ -342,15 +342,15 @@ class Agent:
             self._wakeup.set()
 
     async def _learn_name(self) -> None:
-        told: set[str] = set()
+        logged: set[str] = set()
         while not self._decision_settings.vm:
             try:
                 name = await self._client.own_name()
             except Closed:
                 return
             except (Refused, Unavailable) as error:
-                if str(error) not in told:
-                    told.add(str(error))
+                if str(error) not in logged:
+                    logged.add(str(error))
                     log.warning(
                         "this VM's name is not known yet; asking again; the setting name makes this unnecessary",
                         extra={"fields": {"reason": str(error)}},

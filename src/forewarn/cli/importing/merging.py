@@ -189,8 +189,8 @@ def _vm(
         instance=known.instance if uuid_of(known) == machine.uuid else replace(known.instance, vm_id=machine.uuid),
         interface=interface,
     )
-    told = ", ".join(_differences(known, vm))
-    return vm, [ImportChange("change", "vm", vm.name, told)] if told else []
+    differences = ", ".join(_differences(known, vm))
+    return vm, [ImportChange("change", "vm", vm.name, differences)] if differences else []
 
 
 def _differences(before: Vm, after: Vm) -> Iterator[str]:

@@ -87,9 +87,9 @@ async def apply_declaration(
 
     async def apply() -> CommandResult:
         is_first = context.fleet.last_applied.is_missing
-        told = await context.operations.submit(command, key)
+        result = await context.operations.submit(command, key)
         note_applied(context.node, command.source, is_first=is_first)
-        return told
+        return result
 
     return await key.once(context.node, context.locks, apply, context.operations.result_of)
 

@@ -78,12 +78,12 @@ async def list_events(
         known = principal.known_events(fleet)
     keyed = ((f"{event.announced_at.isoformat()} {event.id}", event) for event in _after(known, begin))
     found = ((key, event if fits(event) else None) for key, event in keyed)
-    told = make_page(found, limit, view_event)
+    page = make_page(found, limit, view_event)
     if not finished or cursor:
-        return told
+        return page
     past = await context.record.finished(principal, finished, group or "")
     ended = [view_event(event) for event in past if fits(event)]
-    return ResultPage((*ended, *told.items), told.next)
+    return ResultPage((*ended, *page.items), page.next)
 
 
 def _read_key(cursor: str | None) -> tuple[datetime, str]:

@@ -57,8 +57,10 @@ async def add_subscription(
         key_of(data.secret)  # refused here rather than with the first message
     secret = data.secret or (_generate_secret() if data.kind is SubscriptionKind.WEBHOOK else "")
     types = tuple(known_word(read_type(word), EventType, "body.types") for word in data.types)
-    told = context.node.replica.revision
-    subscription = Subscription(new_uuid(), data.name, data.kind, data.target, secret, data.groups, types, told=told)
+    revision = context.node.replica.revision
+    subscription = Subscription(
+        new_uuid(), data.name, data.kind, data.target, secret, data.groups, types, told=revision
+    )
     if context.deliveries is not None:
         context.deliveries.check(subscription)
     command = SetSubscription(id=key.id, by=key.by, subscription=subscription)

@@ -93,7 +93,7 @@ class DeliveryQueue:
         for each in self._pending.values():
             each.not_before = each.refused_since = None
 
-    def told(self, position: int) -> int:
+    def delivered(self, position: int) -> int:
         """Return the revision up to which nothing is pending, given that everything up to ``position`` was read."""
         first = next(iter(self._pending.values()), None)
         return first.message.revision - 1 if first else position

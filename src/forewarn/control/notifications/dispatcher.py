@@ -207,9 +207,9 @@ class Dispatcher:
     def _take(self, subscription: Subscription) -> None:
         """Start delivering to a subscription, or restart after it has changed."""
         before = self._workers.get(subscription.id)
-        told = max(subscription.told, before.told if before else 0)
+        delivered = max(subscription.told, before.delivered if before else 0)
         self._drop(subscription.id)
-        follower = JournalFollower(self._node, self._journal, self._recent_entries, self._known, told)
+        follower = JournalFollower(self._node, self._journal, self._recent_entries, self._known, delivered)
         channel = self._channels.channel_for(subscription)
         self._workers[subscription.id] = DeliveryWorker(
             subscription,
@@ -244,12 +244,12 @@ class Dispatcher:
 
     async def _record(self) -> None:
         news = {id_: worker for id_, worker in self._workers.items() if worker.has_news}
-        told = {id_: worker.told for id_, worker in news.items() if worker.told > worker.recorded}
+        revisions = {id_: worker.delivered for id_, worker in news.items() if worker.delivered > worker.recorded}
         for worker in news.values():
             worker.has_news = False
         try:
-            if told:
-                await self._node.submit(RecordDelivered(id=new_id(), by=NODE, revisions=told))
+            if revisions:
+                await self._node.submit(RecordDelivered(id=new_id(), by=NODE, revisions=revisions))
         except ForewarnError as error:
             log.warning("delivery progress was not recorded", extra={"fields": {"reason": str(error)}})
             self._recording = None
@@ -257,7 +257,7 @@ class Dispatcher:
                 worker.has_news = True
             self._expect_record(True)
             return
-        for id_, revision in told.items():
+        for id_, revision in revisions.items():
             news[id_].recorded = revision
         self._recording = None
 

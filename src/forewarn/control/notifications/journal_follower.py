@@ -128,7 +128,7 @@ class JournalFollower:
                     gap_notification(begin + 1, first - 1, entries[0].at if entries else self._node.clock.now())
                 )
         await self._recall(entries, begin)
-        messages.extend(self._told(entries))
+        messages.extend(self._notifications_of(entries))
         while len(self._events) > self._remembered:  # not before: these entries may be about more
             self._events.popitem(last=False)
         self.position = end
@@ -149,13 +149,13 @@ class JournalFollower:
             if event := read_event(id_, history, self._known.get(id_)):
                 self._remember(event)
 
-    def _told(self, entries: Iterable[Entry]) -> Iterable[Notification]:
+    def _notifications_of(self, entries: Iterable[Entry]) -> Iterable[Notification]:
         for entry in entries:
             for number, fact in enumerate(entry.facts):
                 if not isinstance(fact, EventFact):
                     yield from removal_notifications(entry, number)
-                    if told := rollout_notification(entry, number):
-                        yield told
+                    if notification := rollout_notification(entry, number):
+                        yield notification
                     continue
                 id_ = event_of(fact)
                 event = lifecycle.follow(self._events.get(id_), fact)

@@ -2,7 +2,7 @@
 
     journal ──▶ follower ──▶ queue ──▶ channel ──▶ receiver
                                │
-                   told: the revision before the oldest pending notification
+                   delivered: the revision before the oldest pending notification
 
 While the receiver is down the queue stays as it is, and later notifications are only counted; they are read from the
 journal again when there is room.
@@ -104,9 +104,9 @@ class DeliveryWorker:
         self._task.add_done_callback(self._report)
 
     @property
-    def told(self) -> int:
+    def delivered(self) -> int:
         """The revision up to which everything was delivered."""
-        return self._delivery_queue.told(self._follower.position)
+        return self._delivery_queue.delivered(self._follower.position)
 
     @property
     def delivery(self) -> DeliveryStatus:

@@ -32,12 +32,12 @@ class EventArchive:
     async def timeline(self, principal: Principal, given: str) -> Timeline:
         """Return the timeline of an event; its id may be shortened, and ``last`` is the event announced last."""
         id_ = await self.resolve_id(principal, given)
-        told = build_timeline(id_, await self._node.replica.history(f"event:{id_}"))
-        if told is None or not principal.sees(told.group):
+        found = build_timeline(id_, await self._node.replica.history(f"event:{id_}"))
+        if found is None or not principal.sees(found.group):
             raise _no_event(id_)
         event = self._node.replica.fleet.events.get(id_)
         start = turns.earliest_start(self._node.replica.fleet, event, self._node.clock.now()) if event else None
-        return replace(told, progress=self._node.progress.get(id_, ""), earliest_start=start)
+        return replace(found, progress=self._node.progress.get(id_, ""), earliest_start=start)
 
     async def finished(self, principal: Principal, limit: int, group: str = "") -> list[Event]:
         """Return the events that ended last, of one group or of all it may know of, the latest at the end."""
@@ -45,8 +45,8 @@ class EventArchive:
 
         def outcomes() -> list[Event]:
             ids = self._announced_in(groups, limit) if groups or not principal.sees_all else self._ended(limit)
-            told = (read_event(id_, self._journal.history(f"event:{id_}")) for id_ in ids)
-            ended = [each for each in told if each and each.status in lifecycle.ENDS and principal.sees(each.group)]
+            events = (read_event(id_, self._journal.history(f"event:{id_}")) for id_ in ids)
+            ended = [each for each in events if each and each.status in lifecycle.ENDS and principal.sees(each.group)]
             return ended[-limit:]
 
         return await self._node.replica.read(outcomes)

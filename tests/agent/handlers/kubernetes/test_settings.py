@@ -54,8 +54,8 @@ def test_the_page_tells_every_setting() -> None:
     """The table of docs/handlers/kubernetes.md has a row for each setting, and no other."""
     page = Path(__file__).parents[4] / "docs" / "handlers" / "kubernetes.md"
     table = page.read_text(encoding="utf-8").partition("| setting |")[2].partition("\n\n")[0]
-    told = [
+    result = [
         name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1] if "|" in row else "")
     ]
 
-    assert told == [field.encode_name for field in msgspec.structs.fields(KubernetesSettings)]
+    assert result == [field.encode_name for field in msgspec.structs.fields(KubernetesSettings)]

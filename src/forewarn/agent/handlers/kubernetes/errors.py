@@ -62,10 +62,10 @@ class _ApiStatus(msgspec.Struct, frozen=True):
 
 
 def error_of_response(status: int, body: bytes, url: str) -> ForewarnError:
-    told = _read(body)
+    status_body = _read(body)
     # Only the details name the disruption budget.
-    budget = next((each.message for each in told.details.causes if each.reason == "DisruptionBudget"), "")
-    said = " ".join((budget or told.message or f"it answered {status}").split())
+    budget = next((each.message for each in status_body.details.causes if each.reason == "DisruptionBudget"), "")
+    said = " ".join((budget or status_body.message or f"it answered {status}").split())
     match status:
         case 401:
             return ApiUnauthorized(
@@ -76,7 +76,7 @@ def error_of_response(status: int, body: bytes, url: str) -> ForewarnError:
             lacking = _lacking(said)
             # If no permission is missing, an admission policy refused, and may accept later.
             return ApiForbidden(lacking) if lacking else ApiBlocked(said)
-        case 404 if told.kind == "Status":
+        case 404 if status_body.kind == "Status":
             return ObjectMissing(said)
         case 404:
             # Another web server: its 404 says nothing about the object.
