@@ -31,8 +31,6 @@ log = logging.getLogger(__name__)
 
 LONGEST_OUTAGE = 5.0
 """Seconds within which a cluster serves again, once the database is available."""
-LONGEST_SILENCE = 10.0
-"""The same where the old primary drops packets, and is given up after the limits of heartbeat and connection."""
 _PROBE = 7
 """The VM by which it is found out whether the cluster serves; no load concerns it."""
 _WRONG = (600, -600)
@@ -286,11 +284,25 @@ def fail_over(cluster: LoadedCluster) -> float:
 
 
 def silence_primary(cluster: LoadedCluster) -> float:
-    """Let the primary database fall silent, as if its cable were cut, and promote the standby.
+    """Let the primary database fall silent, as if its cable were cut, and promote the standby at once.
 
-    No connection breaks: nodes notice it when a heartbeat and a new connection were not answered in time.
+    No connection breaks: nodes notice it when a heartbeat is not answered.
     """
     with cluster.databases.silent_primary() as began:
+        outage = cluster.seconds_until_served(began)
+    cluster.databases.renew_standby()
+    return outage
+
+
+def stop_primary(cluster: LoadedCluster) -> float:
+    """Stop the primary database with SIGSTOP, and promote the standby when no node leads any more.
+
+    The machine of the primary still takes connections, and nobody answers there.
+    """
+    leader = cluster.leader()
+    with cluster.databases.stopped_primary() as promote:
+        until(lambda: not leader.is_leading())
+        began = promote()
         outage = cluster.seconds_until_served(began)
     cluster.databases.renew_standby()
     return outage
@@ -331,6 +343,8 @@ FAULTS: tuple[Callable[[LoadedCluster], float], ...] = (
     pause_leader_before_a_call,
     cut_off_leader,
     fail_over,
+    silence_primary,
+    stop_primary,
     skew_clock,
     step_clock_of_leader,
 )

@@ -4,7 +4,7 @@ import ctypes
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -69,6 +69,13 @@ class DatabasePair:
         with Partition(_ANY_HOST, (self.primary.port,)):
             yield self._promote()
             self.standby.stop(signal.SIGKILL)
+
+    @contextmanager
+    def stopped_primary(self) -> Iterator[Callable[[], float]]:
+        """Stop the primary with SIGSTOP; yield what promotes the standby, and returns when it was writable."""
+        self.primary.signal(signal.SIGSTOP)
+        yield self._promote
+        self.standby.stop(signal.SIGKILL)
 
     def renew_standby(self) -> None:
         """Let the server that was killed follow the one that was promoted."""

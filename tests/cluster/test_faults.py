@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from tests.cluster.cluster_load import FAULTS, LONGEST_OUTAGE, LONGEST_SILENCE, LoadedCluster, silence_primary
+from tests.cluster.cluster_load import FAULTS, LONGEST_OUTAGE, LoadedCluster
 from tests.cluster.database_pair import DatabasePair, network_namespace
 
 log = logging.getLogger(__name__)
@@ -58,15 +58,6 @@ def test_a_fault_loses_nothing_and_is_over_soon(
     cluster.check()
     log.info("%s: served after %.1f s", fault.__name__, outage)
     assert outage < LONGEST_OUTAGE
-
-
-def test_a_primary_that_falls_silent_is_left(cluster: LoadedCluster) -> None:
-    """Nothing is lost, and no node waits for it for longer than the limits of a heartbeat and a connection."""
-    with cluster.load():
-        outage = silence_primary(cluster)
-    cluster.check()
-    log.info("served after %.1f s", outage)
-    assert outage < LONGEST_SILENCE
 
 
 @pytest.mark.parametrize(("cluster", "faults"), [*enumerate(mixtures())], indirect=["cluster"], ids=range(ROUNDS))

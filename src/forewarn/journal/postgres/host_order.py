@@ -1,7 +1,7 @@
 """Which host of an address accepted writes last: all sessions of this process try it first.
 
-A host that drops packets costs every session that tries it the time to give up. When a session finds that another
-host accepts writes, the sessions on the host before are ended: they would wait for an answer that does not come.
+So all of them use one host as long as it answers. When a session finds that another host accepts writes, the sessions
+on the host before are ended: they would wait for an answer that does not come.
 """
 
 from threading import Lock as Mutex
@@ -23,20 +23,21 @@ class HostOrder:
         self._sessions: WeakKeyDictionary[LimitedConnection, tuple[str, _Server]] = WeakKeyDictionary()
         self._mutex = Mutex()
 
-    def arrange(self, conninfo: str) -> str:
-        """Return an address with the host in front that accepted writes last."""
-        last = self._last.get(conninfo)
+    def arrange(self, conninfo: str) -> list[str]:
+        """Return an address for each host of an address, the one in front that accepted writes last."""
         given = {key: str(value) for key, value in conninfo_to_dict(conninfo).items()}
         columns = {key: given[key].split(",") for key in ("host", "hostaddr", "port") if key in given}
         count = max(map(len, columns.values()), default=0)
-        if last is None or count < 2:
-            return conninfo
+        if count < 2:
+            return [conninfo]
         rows = [
             {key: values[number if len(values) > 1 else 0] for key, values in columns.items()}
             for number in range(count)
         ]
-        rows.sort(key=lambda row: (row.get("host") or row.get("hostaddr"), row.get("port") or last[1]) != last)
-        return make_conninfo("", **given | {key: ",".join(row[key] for row in rows) for key in columns})
+        if last := self._last.get(conninfo):
+            rows.sort(key=lambda row: (row.get("host") or row.get("hostaddr"), row.get("port") or last[1]) != last)
+        kept = {key: value for key, value in given.items() if key not in columns}
+        return [make_conninfo("", **kept, **{key: value for key, value in row.items() if value}) for row in rows]
 
     def note(self, conninfo: str, connection: LimitedConnection) -> None:
         """Take note of a session that accepts writes, and end those on another host of its address."""

@@ -13,6 +13,8 @@ from forewarn.journal.postgres.sessions import connect
 from forewarn.journal.shared import ClusterMember, ClusterState, LeaseState, NodeNameTaken, NodeReport
 
 _Value = TypeVar("_Value")
+_LIMIT = 1.5
+"""Seconds within which the database answers; a heartbeat of a long lease may take half as long as that."""
 
 
 class LeaseKeeper:
@@ -24,7 +26,8 @@ class LeaseKeeper:
         self._mutex = Mutex()
 
     def heartbeat(self, report: NodeReport, lease: float) -> ClusterState:
-        return self._call(lambda connection: _beat(connection, report, lease), lease)
+        # While half of the lease is left, the heartbeat can be sent again to another server.
+        return self._call(lambda connection: _beat(connection, report, lease), max(lease / 2, _LIMIT))
 
     def release(self, node: str, term: int) -> None:
         self._call(lambda connection: connection.run("release", node=node, term=term))
@@ -41,7 +44,7 @@ class LeaseKeeper:
             self._connection.close()
         self._connection = None
 
-    def _call(self, call: Callable[[LimitedConnection], _Value], limit: float = 3.0) -> _Value:
+    def _call(self, call: Callable[[LimitedConnection], _Value], limit: float = _LIMIT) -> _Value:
         """Call with the session; one that was lost since the last call is opened again."""
         with self._mutex, translate_errors(self._address.place):
             try:

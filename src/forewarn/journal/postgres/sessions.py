@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from forewarn.core.errors import BadInput
 from forewarn.journal.postgres.address import DatabaseAddress
+from forewarn.journal.postgres.connecting import connect_to_first
 from forewarn.journal.postgres.connection import LIMIT, LimitedConnection
 from forewarn.journal.postgres.errors import translate_errors
 from forewarn.journal.postgres.host_order import HOSTS
@@ -22,7 +23,7 @@ _pooled_by_session: set[str] = set()
 def connect(address: DatabaseAddress, limit: float = LIMIT) -> LimitedConnection:
     """Open a session on a server that accepts writes."""
     with translate_errors(address.place):
-        connection = LimitedConnection.connect(HOSTS.arrange(address.conninfo), autocommit=True)
+        connection = connect_to_first(HOSTS.arrange(address.conninfo))
         try:
             connection.limit = limit
             _check_version(connection, address.place)
@@ -52,7 +53,7 @@ def _check_pooler(connection: LimitedConnection, address: DatabaseAddress) -> No
     first = _process(connection)
     if first == connection.info.backend_pid or address.conninfo in _pooled_by_session:
         return
-    with LimitedConnection.connect(HOSTS.arrange(address.conninfo), autocommit=True) as other:
+    with connect_to_first(HOSTS.arrange(address.conninfo)) as other:
         other.limit = _PROBE_LIMIT
         for _ in range(_PROBES):
             if _process(other) == first or _process(connection) != first:
