@@ -79,8 +79,8 @@ FAULTS = (
         name="A call that was begun in an earlier term is made in a later one",
         promise=_ONCE,
         file="src/forewarn/node/leader.py",
-        old="return self.may_act() and term == self._node.term",
-        new="return self.may_act()",
+        old="return self.may_act(term) and term == self._node.term",
+        new="return self.may_act(self._node.term)",
         found_by=(_TERMS,),
     ),
     Fault(

@@ -12,8 +12,10 @@ from forewarn.control.notifications.dispatcher import Dispatcher
 from forewarn.control.notifications.notification import Notification
 from forewarn.core.commands import SetSubscription
 from forewarn.core.errors import Unavailable
+from forewarn.core.facts import FORMAT
 from forewarn.core.model import Subscription, SubscriptionKind
 from forewarn.journal.port import AppendUnknown, JournalFailed
+from forewarn.journal.shared import NodeReport
 from forewarn.node.writer import NotLeading
 from tests.cluster.harness import OPERATOR, ClusterHarness, NodeUnderTest, run, until
 
@@ -98,7 +100,10 @@ def test_a_leader_that_was_stopped_past_its_lease_calls_no_driver() -> None:
         attempted = first.node.replica
         called = Event()
         first.driver.before = lambda _: called.set()
-        may_act, first.assembly.leader.may_act = first.assembly.leader.may_act, lambda: False  # it stands still here
+        may_act, first.assembly.leader.may_act = (
+            first.assembly.leader.may_act,
+            lambda _: False,
+        )  # it stands still here
         await first.node.submit(cluster.restart("web-0"))
         await until(lambda: any(event.attempts for event in attempted.fleet.events.values()))
         cluster.cut_off.add(first.name)
@@ -109,6 +114,32 @@ def test_a_leader_that_was_stopped_past_its_lease_calls_no_driver() -> None:
         await cluster.advance(1)
         assert not called.is_set()
         assert [term for _, term in cluster.machines.done] == [second.node.term]
+
+    run(story)
+
+
+def test_a_new_lease_gives_no_right_to_act_in_the_term_before() -> None:
+    """The parts of that term have not noticed yet that another node led in between."""
+
+    async def story(cluster: ClusterHarness) -> None:
+        node = await cluster.start("a")
+        await cluster.leader()
+        term, may_call = node.node.term, node.assembly.leader._may_call
+        assert may_call(term)
+        assert await node.cluster_node.confirm()
+
+        async def stand_still() -> None:
+            """Leave the role as it is."""
+
+        node.cluster_node._adjust = stand_still  # type: ignore[method-assign]  # of this node alone
+        other = NodeReport(name="b", process="b1", address="", release="", format=FORMAT)
+        cluster.store.release("a", term)
+        between = cluster.store.beat(other, 3.0).lease.term
+        cluster.store.release("b", between)
+        await cluster.pass_until(lambda: node.cluster_node.membership.term > between)
+
+        assert not may_call(term)
+        assert not await node.cluster_node.confirm()
 
     run(story)
 
@@ -283,7 +314,7 @@ def test_commands_that_wait_when_the_lease_is_lost_are_refused() -> None:
         for command in commands:
             with pytest.raises(NotLeading, match="nothing was changed"):
                 await command
-        assert not leader.cluster_node.membership.may_act()
+        assert not leader.cluster_node.membership.term
         assert cluster.store.revision == revision
 
     run(story)

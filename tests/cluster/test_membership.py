@@ -20,8 +20,9 @@ def test_the_lease_ends_here_before_it_ends_in_the_database() -> None:
     async def story(cluster: ClusterHarness) -> None:
         node = await cluster.start("a")
         await cluster.leader()
+        term = node.node.term
         cluster.cut_off.add("a")
-        await cluster.pass_until(lambda: not node.cluster_node.membership.may_act())
+        await cluster.pass_until(lambda: not node.cluster_node.membership.may_act(term))
         assert cluster.store.lease_until - cluster.clock.seconds() > 0.3
         assert node.cluster_node.membership.term == 0
 
@@ -34,6 +35,7 @@ def test_an_answer_that_comes_late_gives_no_right_to_act() -> None:
     async def story(cluster: ClusterHarness) -> None:
         node = await cluster.start("a")
         await cluster.leader()
+        term = node.node.term
         reached, go_on = Event(), Event()
 
         def delay(_: str, call: str) -> None:
@@ -45,10 +47,10 @@ def test_an_answer_that_comes_late_gives_no_right_to_act() -> None:
         await cluster.pass_until(reached.is_set)
         await cluster.advance(membership.LEASE)
         cluster.store.after = lambda *_: None
-        assert not node.cluster_node.membership.may_act()
+        assert not node.cluster_node.membership.may_act(term)
         go_on.set()
         await settle()
-        assert not node.cluster_node.membership.may_act()
+        assert not node.cluster_node.membership.may_act(term)
         await cluster.pass_until(lambda: node.is_leading)
 
     run(story)

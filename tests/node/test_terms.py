@@ -171,7 +171,7 @@ def test_a_call_that_was_begun_in_an_earlier_term_is_not_made_any_more() -> None
     async def story(harness: NodeHarness) -> None:
         looks, goes_on = threading.Event(), threading.Event()
 
-        def may_act() -> bool:
+        def may_act(_: int) -> bool:
             looks.set()
             return goes_on.wait(20)
 

@@ -101,7 +101,7 @@ class ClusterNode:
     def age(self) -> float:
         """Seconds since the replica certainly held everything that was durable; 0 where this node leads."""
         now = self._node.clock.seconds()
-        if self.is_leading and self.membership.may_act():
+        if self.is_leading and self.membership.may_act(self._term):
             self._current_at = now
             self._marks.clear()
         reached = [sent for sent, revision in self._marks if revision <= self._node.replica.revision]
@@ -145,7 +145,7 @@ class ClusterNode:
             await self._node.writer.confirm()
         except Unavailable:
             return False
-        return self.is_leading and self.membership.may_act()
+        return self.is_leading and self.membership.may_act(self._term)
 
     async def start(self) -> None:
         """Begin to follow, and lead when it is this node's turn. The journal is loaded."""

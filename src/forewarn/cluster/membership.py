@@ -71,8 +71,8 @@ class ClusterMembership:
         self._address = address
         self._changed = changed
         self._process = new_id()
-        self._term = 0
-        self._acts_until = 0.0
+        self._lease = (0, 0.0)
+        """The term in which this process may act, and until when; in one, because other threads read it."""
         self._given_up = 0
         """The highest term that was lost or released: this process does not act in it any more."""
         self._talking = asyncio.Lock()
@@ -80,19 +80,24 @@ class ClusterMembership:
         self._beating: asyncio.Task[None] | None = None
         self._expiry: Timer | None = None
 
-    def may_act(self) -> bool:
-        """Tell whether the lease has certainly not ended yet; from any thread."""
-        return self._clock.seconds() < self._acts_until
+    def may_act(self, term: int) -> bool:
+        """Tell whether the lease of a term has certainly not ended yet; from any thread.
+
+        A process can lose its lease and get another one before its parts have noticed: those may not act any more.
+        """
+        held, until = self._lease
+        return held == term and self._clock.seconds() < until
 
     @property
     def term(self) -> int:
         """The term of the lease that this process holds; 0 where it holds none, or it may have ended."""
-        return self._term if self.may_act() else 0
+        term, _ = self._lease
+        return term if self.may_act(term) else 0
 
     @property
     def is_unwanted(self) -> bool:
         """Tell whether this process holds a lease in the database without using it."""
-        return self.state is not None and self._is_own(self.state.lease) and not self._term
+        return self.state is not None and self._is_own(self.state.lease) and not self._lease[0]
 
     @property
     def heartbeat_age(self) -> float:
@@ -206,7 +211,7 @@ class ClusterMembership:
             )
         is_usable = state.lease.term > self._given_up and report.can_lead and self._can_lead()
         if self._is_own(state.lease) and is_usable:
-            self._term, self._acts_until = state.lease.term, sent + LEASE - _MARGIN
+            self._lease = state.lease.term, sent + LEASE - _MARGIN
             self._expect_end()
         else:
             self._end_lease()
@@ -234,26 +239,28 @@ class ClusterMembership:
     def _expect_end(self) -> None:
         if self._expiry:
             self._expiry.cancel()
-        left = max(0.0, self._acts_until - self._clock.seconds()) + _SOON
+        _, until = self._lease
+        left = max(0.0, until - self._clock.seconds()) + _SOON
         self._expiry = self._clock.call_later(timedelta(seconds=left), self._note_expiry)
 
     def _note_expiry(self) -> None:
         self._expiry = None
-        if self._term and self.may_act():
+        term, _ = self._lease
+        if term and self.may_act(term):
             self._expect_end()  # timers may be early
-        elif self._term:
-            log.warning("the lease may have ended", extra={"fields": {"term": self._term}})
+        elif term:
+            log.warning("the lease may have ended", extra={"fields": {"term": term}})
             self._changed()
 
     def _end_lease(self) -> None:
-        self._term, self._acts_until = 0, 0.0
+        self._lease = (0, 0.0)
         if self._expiry:
             self._expiry.cancel()
             self._expiry = None
 
     def lose(self) -> None:
         """Act no more: the journal said that the lease is lost. The next heartbeat tells who leads."""
-        self._given_up = max(self._given_up, self._term)
+        self._given_up = max(self._given_up, self._lease[0])
         self._end_lease()
         self.hurry()
         self._changed()

@@ -52,8 +52,8 @@ class Leader:
     """
 
     def __init__(self, node: Node, driver: Driver) -> None:
-        self.may_act: Callable[[], bool] = lambda: True
-        """Tells whether the driver may be called now; it is called from any thread."""
+        self.may_act: Callable[[int], bool] = lambda _: True
+        """Tells whether the driver may be called now, in a term; it is called from any thread."""
         self._node = node
         self._driver = driver
         # These outlast a resignation: what was begun before it may still be under way.
@@ -106,4 +106,4 @@ class Leader:
 
     def _may_call(self, term: int) -> bool:
         """Tell whether the driver may be called; a call that was begun in an earlier term is not made any more."""
-        return self.may_act() and term == self._node.term
+        return self.may_act(term) and term == self._node.term
