@@ -50,6 +50,19 @@ def test_history_reaches_beyond_the_index(directory: Path) -> None:
     assert history(directory) == hosts(1, 12)
 
 
+@pytest.mark.parametrize("from_oldest", [True, False])
+def test_an_index_that_grows_between_two_questions_repeats_nothing(directory: Path, *, from_oldest: bool) -> None:
+    """Another process adds to it; what was remembered before is in both then, and is one entry nevertheless."""
+    with closing(SqliteJournal(directory)) as journal:
+        assert journal.history("caller:ada") == hosts(1, 12)
+        take_snapshot(directory, DEFAULT_HISTORY)
+        assert reached(directory) == 12
+
+        assert journal.history("caller:ada") == hosts(1, 12)
+        newest = journal.history("caller:ada", limit=5, from_oldest=from_oldest)
+        assert newest == (hosts(1, 5) if from_oldest else hosts(8, 12))
+
+
 def test_indexed_entries_are_found_through_the_index(directory: Path) -> None:
     """Below its reach the index alone decides; the bodies are not looked through."""
     connection = sqlite3.connect(directory / index.NAME)

@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Lock as Mutex
 
 import msgspec
+from msgspec.structs import replace
 
 from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import Entry
@@ -158,12 +159,16 @@ class _HistoryView:
         return (None, 0) if reach is None else (connection, reach)
 
     def _look_up(self, subject: str, span: RevisionRange) -> list[int]:
-        """Ask the index; where it turns out to be damaged, do without it from now on."""
+        """Ask the index as far as it reached; where it turns out to be damaged, do without it from now on.
+
+        Another process may have added entries to it since, which are remembered here.
+        """
         if self._index is None:
             return []
+        indexed = replace(span, before=min(span.before, self._reach + 1))
         try:
             with translate_errors(self._place):
-                return index.revisions_about(subject, self._index, span)
+                return index.revisions_about(subject, self._index, indexed)
         except ForewarnError:
             self._index, self._reach = None, 0
             return []
