@@ -11,7 +11,7 @@ from forewarn.journal.port import DamagedJournal, NotWritten, RepeatedCommand
 from forewarn.journal.postgres import batches
 from forewarn.journal.postgres.journal import PostgresJournal
 from forewarn.testing.journal_contract import assert_same, entry, folded, hosts, request
-from tests.journal.postgres.journals import execute, leading
+from tests.journal.postgres.journals import before_query, execute, leading
 from tests.journal.postgres.test_retention import compact, snapshot_twice
 
 pytestmark = pytest.mark.end_to_end
@@ -56,6 +56,23 @@ def test_what_is_prepared_may_come_later_than_others(journal: PostgresJournal) -
 
     assert list(journal.entries(4)) == [*hosts(5, 5), late]
     assert journal.history("host:many-2999") == [late]
+
+
+@pytest.mark.parametrize("by_subject", [False, True])
+def test_an_entry_is_read_whole_although_it_is_deleted_meanwhile(
+    journal: PostgresJournal, database: str, monkeypatch: pytest.MonkeyPatch, *, by_subject: bool
+) -> None:
+    """Its row and its parts are of one state; else it would be taken for damaged."""
+    journal.prepare(LONG.facts)
+    journal.append(1, [LONG])
+    assert journal.history("host:many-7") == [LONG]  # from now on it knows whom the newest entries concern
+    delete = "DELETE FROM forewarn.bulk_parts; DELETE FROM forewarn.entries WHERE revision <= 2"
+    before_query(monkeypatch, "read_parts", lambda: execute(database, delete))
+
+    found = journal.history("host:many-7") if by_subject else list(journal.entries(1))
+
+    assert found == [LONG]
+    assert execute(database, "SELECT count(*) FROM forewarn.entries") == [(0,)]
 
 
 def test_short_facts_are_not_stored_beforehand(journal: PostgresJournal, database: str) -> None:

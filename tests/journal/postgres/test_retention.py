@@ -10,7 +10,7 @@ from forewarn.journal.postgres.address import DatabaseAddress
 from forewarn.journal.postgres.journal import PostgresJournal
 from forewarn.testing.calls import begin, in_time
 from forewarn.testing.journal_contract import NOON, assert_same, folded, hosts
-from tests.journal.postgres.journals import execute, leading
+from tests.journal.postgres.journals import before_query, execute, leading
 
 pytestmark = pytest.mark.end_to_end
 
@@ -128,6 +128,32 @@ def test_a_reader_of_old_entries_delays_the_deletion_and_nobody_else(journal: Po
     compact(journal)
 
     assert list(journal.entries()) == hosts(7, 11)
+
+
+def test_a_month_that_gets_an_entry_at_the_last_moment_stays(
+    journal: PostgresJournal, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock was set back after the month was looked at."""
+    snapshot_twice(journal, timedelta(0))
+    append = "UPDATE forewarn.entries SET recorded_at = '2020-01-06' WHERE revision = 10"
+    before_query(monkeypatch, "delete_bulks", lambda: execute(database, append))
+    assert not journal.compact()
+
+    assert "forewarn.entries_2020_01" in partitions(database)
+    assert list(journal.entries(9)) == hosts(10, 10)
+
+
+def test_a_journal_is_loaded_while_its_old_entries_are_deleted(
+    journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the list of snapshots and the entries, snapshots are taken that the deletion goes by."""
+    before_query(monkeypatch, "first_revision", lambda: (snapshot_twice(journal, timedelta(0)), compact(journal)))
+    other = PostgresJournal(journal._address)
+    recovered = other.load()
+    other.close()
+
+    assert recovered.revision == 10
+    assert_same(recovered.fleet, folded(hosts(1, 10)))
 
 
 def test_a_partition_that_cannot_be_made_now_is_made_later(journal: PostgresJournal, database: str) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from forewarn.core.errors import Refused
 from forewarn.core.facts import Entry
+from forewarn.journal.port import JournalFailed
 from forewarn.journal.postgres.address import DatabaseAddress
 from forewarn.journal.postgres.transfer import opened_source, opened_target
 from forewarn.journal.shared import SharedJournal
@@ -95,6 +96,21 @@ def test_a_journal_without_its_first_entries_is_copied_with_a_snapshot(
         copied.append(42, hosts(43, 43))
     with opened_source(address) as source, directories.opened_target(tmp_path / "back") as back:
         transfer(source, back)
+
+
+def test_entries_that_are_deleted_while_they_are_copied_are_missed(
+    database: str, address: DatabaseAddress, tmp_path: Path
+) -> None:
+    """The bounds are those of one moment: a copy with a gap, or with more than was meant, is not made."""
+    with leading(database) as journal:
+        journal.append(0, ENTRIES)
+    with opened_source(address) as source:
+        assert source.bounds() == (1, 40)
+        execute(database, "DELETE FROM forewarn.entries WHERE revision <= 5")
+        assert source.bounds() == (1, 40)
+        told = pytest.raises(JournalFailed, match="has deleted entries while they were read: copy again")
+        with directories.opened_target(tmp_path / "back") as back, told:
+            transfer(source, back)
 
 
 def release(journal: SharedJournal) -> None:

@@ -117,23 +117,40 @@ class EntryReader:
             "limit": sys.maxsize if limit is None else limit,
         }
         name = "oldest_about" if from_oldest else "newest_about"
-        found = self._pool.read(
-            lambda connection: [_stored(connection, row) for row in connection.run(name, **values)]
-        )
+        found = self._pool.read(lambda connection: _read_stored(connection, name, **values))
         return sorted(map(self.decode, found), key=lambda entry: entry.revision)
 
 
 def _read_page(connection: LimitedConnection, after: int, count: int) -> _EntryRange:
-    rows = connection.run("read_entries", after=after, limit=count + 1)
-    previous = rows[0][2] if rows and rows[0][0] == after else None
-    if previous is not None:
-        rows = rows[1:]
-    elif rows and rows[0][0] == 1:
-        previous = BEGINNING
-    return _EntryRange(previous, [_stored(connection, row) for row in rows[:count]])
+    stored = _read_stored(connection, "read_entries", after=after, limit=count + 1)
+    if stored and stored[0].revision == after:
+        return _EntryRange(stored[0].hash, stored[1:])
+    is_beginning = bool(stored) and stored[0].revision == 1
+    return _EntryRange(BEGINNING if is_beginning else None, stored[:count])
 
 
-def _stored(connection: LimitedConnection, row: Record) -> StoredEntry:
-    revision, checksum, hash_, bulk, body = row
-    parts = tuple(content for (content,) in connection.run("read_parts", bulk=bulk)) if bulk else ()
-    return StoredEntry(revision, checksum, hash_, body, parts)
+def _read_stored(connection: LimitedConnection, name: str, **values: object) -> list[StoredEntry]:
+    """Run a query for entries, and read their parts."""
+    rows = connection.run(name, **values)
+    if not any(map(_is_in_parts, rows)):
+        return [_stored(row) for row in rows]
+    with connection.transaction():
+        connection.run("see_one_state")
+        return [
+            _stored(row, _read_parts(connection, row) if _is_in_parts(row) else ())
+            for row in connection.run(name, **values)
+        ]
+
+
+def _read_parts(connection: LimitedConnection, row: Record) -> tuple[bytes, ...]:
+    return tuple(content for (content,) in connection.run("read_parts", bulk=row[3]))
+
+
+def _is_in_parts(row: Record) -> bool:
+    *_, bulk, body = row
+    return bool(bulk) and body is not None
+
+
+def _stored(row: Record, parts: tuple[bytes, ...] = ()) -> StoredEntry:
+    revision, checksum, hash_, _, body = row
+    return StoredEntry(revision, checksum, hash_, body or b"", parts)

@@ -10,7 +10,7 @@ from forewarn.journal.postgres.reader_pool import ReaderPool
 from forewarn.journal.postgres.reading import EntryReader
 
 _ATTEMPTS = 3
-"""How often it begins again because a newer snapshot replaced the one that was read."""
+"""How often it begins again because newer snapshots replaced the one that was read, and the entries after it."""
 
 
 def recover(reader: EntryReader, pool: ReaderPool, place: str) -> tuple[Recovered, bytes, int]:
@@ -18,10 +18,13 @@ def recover(reader: EntryReader, pool: ReaderPool, place: str) -> tuple[Recovere
 
     What is damaged, or of a newer release, is refused, or passed by where the same fleet can be had.
     """
-    interner = Interner()
-    fleet, revision, hash_, warnings = _restore(pool, place, interner)
-    snapshot_revision, first = revision, reader.first_revision()
-    if first > revision + 1:
+    for _ in range(_ATTEMPTS):
+        interner = Interner()
+        fleet, revision, hash_, warnings = _restore(pool, place, interner)
+        snapshot_revision, first = revision, reader.first_revision()
+        if first <= revision + 1:
+            break
+    else:
         for snapshot in snapshots.list_snapshots(pool):
             snapshot.check(place)  # one of a newer release is the reason, not damage
         raise DamagedJournal(

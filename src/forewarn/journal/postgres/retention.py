@@ -2,6 +2,7 @@
 
 from datetime import datetime
 
+import psycopg
 from psycopg import sql as compose
 from psycopg.errors import LockNotAvailable
 
@@ -21,18 +22,25 @@ def delete_old(connection: LimitedConnection, limit: int) -> bool:
                 continue
             ((last,),) = connection.run("last_in_partition", begin=begin, end=end)
             if last is None or last <= released:
-                _drop(connection, name, begin, end)
-                return True
+                return _drop(connection, name, begin, end, released)
         ((deleted,),) = connection.run("delete_from_default", released=released, limit=limit)
     except LockNotAvailable:
         return False
     return bool(deleted == limit)
 
 
-def _drop(connection: LimitedConnection, name: str, begin: datetime, end: datetime) -> None:
+def _drop(connection: LimitedConnection, name: str, begin: datetime, end: datetime, released: int) -> bool:
+    """Drop a partition; return whether it was dropped. One that has got an entry since it was looked at stays."""
     table = compose.Identifier("forewarn", name)
     with connection.transaction():
         connection.run("wait_briefly")
         connection.run("delete_bulks", begin=begin, end=end)
         connection.execute(compose.SQL("ALTER TABLE forewarn.entries DETACH PARTITION {}").format(table))
+        # From here on nothing is added to it: a clock that was set back may have done so.
+        newer = connection.execute(
+            compose.SQL("SELECT 1 FROM {} WHERE revision > %s LIMIT 1").format(table), (released,)
+        ).fetchone()
+        if newer:
+            raise psycopg.Rollback
         connection.execute(compose.SQL("DROP TABLE {}").format(table))
+    return newer is None

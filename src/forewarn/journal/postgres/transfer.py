@@ -9,7 +9,7 @@ from forewarn import __version__
 from forewarn.core.errors import Refused
 from forewarn.core.facts import FORMAT, Entry
 from forewarn.core.fleet import Fleet
-from forewarn.journal.port import DamagedJournal
+from forewarn.journal.port import DamagedJournal, JournalFailed
 from forewarn.journal.postgres import snapshots
 from forewarn.journal.postgres.address import DatabaseAddress
 from forewarn.journal.postgres.chain import ChainPosition
@@ -37,13 +37,13 @@ class PostgresSource:
         self.place = address.place
         self._address = address
         self._pool = pool
-        self._last: int | None = None
+        self._bounds: tuple[int, int] | None = None
 
     def bounds(self) -> tuple[int, int]:
-        first = self._reader().first_revision()
-        if self._last is None:
-            ((self._last,),) = self._pool.read(lambda connection: connection.run("last_kept"))
-        return (first, self._last) if self._last else (1, 0)
+        if self._bounds is None:
+            ((first, last),) = self._pool.read(lambda connection: connection.run("kept_bounds"))
+            self._bounds = first, last
+        return self._bounds
 
     def base(self) -> tuple[int, Fleet]:
         first, _ = self.bounds()
@@ -57,8 +57,12 @@ class PostgresSource:
         )
 
     def entries(self) -> Iterator[Entry]:
-        first, last = self.bounds()
-        return self._reader().entries(first - 1 if first > 1 else 0, last - first + 1)
+        expected, last = self.bounds()
+        for entry in self._reader().entries(expected - 1, last - expected + 1):
+            if entry.revision != expected:
+                raise JournalFailed(f"{self.place} has deleted entries while they were read: copy again")
+            yield entry
+            expected += 1
 
     def _reader(self) -> EntryReader:
         return EntryReader(self._pool, self.place, ChainPosition(self.place))
@@ -92,7 +96,7 @@ class PostgresTarget(PostgresSource):
             self._writer.open()
 
     def bounds(self) -> tuple[int, int]:
-        self._last = None
+        self._bounds = None
         return super().bounds()
 
     def begin(self, first: int) -> None:

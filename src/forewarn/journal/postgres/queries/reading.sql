@@ -3,6 +3,10 @@
 SELECT revision, checksum, hash, bulk, CASE WHEN revision > %(after)s THEN body END
 FROM forewarn.entries WHERE revision >= %(after)s ORDER BY revision LIMIT %(limit)s;
 
+-- name: see_one_state
+-- Let the statements of a transaction see one state: an entry and its parts, whatever is deleted meanwhile.
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY;
+
 -- name: read_parts
 -- The parts of a long body, in order.
 SELECT content FROM forewarn.bulk_parts WHERE bulk = %(bulk)s ORDER BY part;
@@ -10,6 +14,11 @@ SELECT content FROM forewarn.bulk_parts WHERE bulk = %(bulk)s ORDER BY part;
 -- name: first_revision
 -- The first kept revision; 1 where there is none.
 SELECT coalesce(min(revision), 1) FROM forewarn.entries;
+
+-- name: kept_bounds
+-- The first and the last kept revision; 1 and 0 where there is none. One statement, so that both are of one state.
+SELECT coalesce((SELECT min(revision) FROM forewarn.entries), 1),
+    coalesce((SELECT max(revision) FROM forewarn.entries), 0);
 
 -- name: last_revision
 -- The revision of the last entry.

@@ -1,7 +1,3 @@
--- name: last_kept
--- The last revision of which there is an entry; 0 where there is none.
-SELECT coalesce(max(revision), 0) FROM forewarn.entries;
-
 -- name: begin_at
 -- Let an empty journal begin behind a revision: the entries before it were deleted where it comes from.
 UPDATE forewarn.head SET revision = %(revision)s
