@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import TypeVar
 from uuid import uuid4
@@ -13,7 +13,7 @@ from forewarn.cluster.metadata_service import ClusterMetadataService
 from forewarn.config.settings import Settings
 from forewarn.config.values import ListenAddress
 from forewarn.core.commands import ChangeFleet, Command, Enrol, OperateVm, VmOperation
-from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Vm
+from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Observation, ObservationKind, Vm
 from forewarn.journal.port import JournalFailed
 from forewarn.journal.shared_memory import SharedMemoryJournal, SharedMemoryStore
 from forewarn.metadata.service import MetadataService
@@ -32,6 +32,8 @@ class Machines:
         self.done: list[tuple[str, int]] = []
         """The event and the term of every impact."""
         self.refused: list[tuple[str, int]] = []
+        self.hosts: dict[str, str] = {}
+        """Where machines are that somebody moved."""
         self._lock = Lock()
         self._term = 0
 
@@ -59,6 +61,7 @@ class MachineDriver:
         self.fences_terms = fences_terms
         self.before: Callable[[str], None] = lambda _: None
         self._machines = machines
+        self._report: Callable[[Observation], None] = lambda _: None
 
     def perform(self, impact: Impact) -> ImpactOutcome:
         self.before("perform")
@@ -67,6 +70,14 @@ class MachineDriver:
     def outcome_of(self, impact: Impact) -> ImpactOutcome:
         self.before("outcome_of")
         return self._machines.find(impact)
+
+    def watch(self, report: Callable[[Observation], None]) -> None:
+        self._report = report
+        self.resync()
+
+    def resync(self) -> None:
+        for vm, host in self._machines.hosts.items():
+            self._report(Observation(vm, ObservationKind.MOVED, datetime.now(UTC), host=host))
 
     def close(self) -> None:
         """Nothing is to be closed."""
@@ -191,7 +202,7 @@ class ClusterHarness:
             ChangeFleet(
                 id=uuid4().hex,
                 by=OPERATOR,
-                hosts=(Host("h1"),),
+                hosts=(Host("h1"), Host("h2")),
                 groups=(GroupTerms("web", GroupKind.AVAILABILITY_SET),),
                 vms=tuple(Vm(f"web-{n}", "web", update_domain=n, host="h1") for n in range(3)),
             )

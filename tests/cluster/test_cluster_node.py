@@ -118,6 +118,28 @@ def test_a_leader_that_was_stopped_past_its_lease_calls_no_driver() -> None:
     run(story)
 
 
+@pytest.mark.parametrize("others", ["", "b"])
+def test_a_new_leader_finds_what_happened_while_nobody_led(others: str) -> None:
+    """Whether it leads for the first time, or again: the driver tells how the machines are now."""
+
+    async def story(cluster: ClusterHarness) -> None:
+        first = await cluster.start("a")
+        await cluster.leader()
+        await cluster.add_fleet()
+        for name in others:
+            await cluster.start(name)
+        cluster.cut_off.add("*")
+        await cluster.pass_until(lambda: first.is_following)
+        cluster.machines.hosts["web-1"] = "h2"
+        first.driver.resync()  # nobody can record it
+        cluster.cut_off = {"a"} if others else set()
+        leader = await cluster.leader()
+        assert leader.name == (others or "a")
+        await cluster.pass_until(lambda: leader.node.replica.fleet.vms["web-1"].standing_on == "h2")
+
+    run(story)
+
+
 def test_a_new_lease_gives_no_right_to_act_in_the_term_before() -> None:
     """The parts of that term have not noticed yet that another node led in between."""
 

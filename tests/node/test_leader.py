@@ -22,6 +22,8 @@ class CountingDriver:
     def __init__(self) -> None:
         self.performed: list[str] = []
         self.report: Callable[[Observation], None] = lambda _: None
+        self.dead: list[Observation] = []
+        """The machines that are dead now."""
 
     def perform(self, impact: Impact) -> ImpactOutcome:
         self.performed.append(impact.event.id)
@@ -32,6 +34,11 @@ class CountingDriver:
 
     def watch(self, report: Callable[[Observation], None]) -> None:
         self.report = report
+        self.resync()
+
+    def resync(self) -> None:
+        for seen in self.dead:
+            self.report(seen)
 
     def close(self) -> None:
         """Nothing is to be closed."""
@@ -106,6 +113,33 @@ def test_a_driver_is_listened_to_while_it_leads() -> None:
         await asyncio.sleep(0)
 
         assert harness.node.replica.revision == before
+
+    run(story)
+
+
+def test_what_happened_while_it_did_not_lead_is_found_when_it_leads_again() -> None:
+    """Nobody may have listened. What is so now counts: a machine that others repaired meanwhile is left alone."""
+
+    async def story(harness: NodeHarness) -> None:
+        driver = CountingDriver()
+        leader = Leader(harness.node, driver)
+        await harness.add_fleet()
+        await leader.lead()
+        await leader.resign()
+        crashes = [
+            Observation(f"web-{n}", ObservationKind.CRASHED, harness.clock.now(), is_found=True) for n in range(2)
+        ]
+        for crash in crashes:
+            driver.report(crash)
+        driver.dead = crashes[1:]
+        observed, completed = harness.next(ObservationRecorded), harness.next(Completed)
+        await leader.lead()
+
+        assert (await observed).observation.vm == "web-1"
+        await completed
+        await leader.resign()
+        assert [fact.observation.vm for fact in harness.facts if isinstance(fact, ObservationRecorded)] == ["web-1"]
+        assert len(driver.performed) == 1
 
     run(story)
 

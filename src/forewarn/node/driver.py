@@ -263,6 +263,19 @@ class SupportsObservation(Protocol):
 
 
 @runtime_checkable
+class SupportsResync(Protocol):
+    """What a driver has that can tell again how the machines are that it watches."""
+
+    def resync(self) -> None:
+        """Report once more what ``watch`` reports when it begins: machines that are dead, and where the others are.
+
+        Called after ``watch``, when this process leads again: what was reported since it led last is not on record
+        here, and what happened while no node led is nowhere. The present state counts, so that a machine that was
+        repaired meanwhile is not repaired again. The reports may come later than the call returns.
+        """
+
+
+@runtime_checkable
 class SupportsLocation(Protocol):
     """What a driver has that looks for machines on all hosts of the fleet."""
 

@@ -12,7 +12,7 @@ from forewarn.core.commands import RecordObservation
 from forewarn.core.errors import ForewarnError, Unavailable
 from forewarn.core.model import NODE, Observation, ObservationKind, Vm
 from forewarn.core.terms import LONGEST_LINE
-from forewarn.node.driver import Driver, SupportsObservation
+from forewarn.node.driver import Driver, SupportsObservation, SupportsResync
 from forewarn.node.node import Node
 from forewarn.randomness import new_id
 from forewarn.threads import THREADS
@@ -46,13 +46,18 @@ class Observer:
         return not self._tasks
 
     async def start(self) -> None:
-        """Begin to listen, where the driver has something to tell; it is asked to watch only once."""
+        """Begin to listen, where the driver has something to tell; it is asked to watch only once.
+
+        When this process leads again, the driver tells how the machines are now: nobody has listened meanwhile.
+        """
         self._loop = loop = asyncio.get_running_loop()
         if isinstance(self._driver, SupportsObservation) and not self._is_watching:
             self._is_watching = True
             # A driver that watches within the call never returns from it, so it has a thread.
             watching = loop.run_in_executor(THREADS, self._watch, self._driver)
             await asyncio.wait([watching], timeout=self._expected_call)
+        elif isinstance(self._driver, SupportsResync):
+            loop.run_in_executor(THREADS, self._resync, self._driver)
 
     def _watch(self, driver: SupportsObservation) -> None:
         try:
@@ -60,6 +65,12 @@ class Observer:
         except BaseException:  # third-party code; its events are carried out all the same
             log.exception("the driver cannot watch its machines")
             self._node.warnings["driver"] = "the driver cannot watch its machines; the log says why"
+
+    def _resync(self, driver: SupportsResync) -> None:
+        try:
+            driver.resync()
+        except BaseException:  # third-party code; what happens from now on is reported all the same
+            log.exception("the driver cannot tell how its machines are")
 
     async def stop(self) -> None:
         """Hear nothing more until it is started again."""

@@ -26,6 +26,7 @@ from forewarn.node.driver import (
     SupportsLocation,
     SupportsObservation,
     SupportsPower,
+    SupportsResync,
     SupportsSettingsCheck,
 )
 
@@ -59,6 +60,7 @@ __all__ = [
     "SupportsLocation",
     "SupportsObservation",
     "SupportsPower",
+    "SupportsResync",
     "SupportsSettingsCheck",
     "SystemClock",
     "Vm",

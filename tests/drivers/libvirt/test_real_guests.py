@@ -118,6 +118,10 @@ def test_a_guest_that_died_while_nobody_listened_is_seen_once(hypervisor: Hyperv
     assert [(sight.what, sight.is_found) for sight in seen if sight.vm == guest.name] == [
         (ObservationKind.CRASHED, True)
     ]
+    seen.clear()
+    driver.resync()
+    wait_for(lambda: any(sight.vm == guest.name for sight in seen), "the dead to be seen by the next leader")
+    assert seen[-1].is_found
 
 
 def test_an_evicted_guest_is_off(hypervisor: Hypervisor) -> None:

@@ -99,6 +99,18 @@ def test_a_machine_that_was_dead_before_anybody_listened_has_crashed_once() -> N
     assert watch.seen[0].is_found
 
 
+def test_a_machine_that_is_still_dead_is_told_of_again_when_asked_for() -> None:
+    """Nobody may have listened the first time; one that lives again is not told of."""
+    watch = ObservationHarness()
+    dead = (set[Path](), {WEB_0, WEB_1})
+    assert [vm for vm, _ in found(watch, dead, dead, dead)] == ["web-0", "web-1"]
+    watch.seen.clear()
+    watch.observer.begin_again()
+
+    assert [vm for vm, _ in found(watch, *[({WEB_1}, {WEB_0})] * 5)] == ["web-0"]
+    assert watch.seen[0].is_found
+
+
 def test_a_machine_that_only_starts_is_not_dead() -> None:
     """Its socket may be there a moment before somebody listens behind it."""
     assert found(ObservationHarness(), (set(), {WEB_0}), ({WEB_0}, set()), (set(), {WEB_0})) == []

@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -102,6 +103,11 @@ class LibvirtDriver(HostCommands):
         for host in self._hosts.names():
             self._begin_watch(host)
 
+    def resync(self) -> None:
+        self._latest.clear()
+        for host in self._hosts.names() if self._report else ():
+            threading.Thread(target=self._list_again, args=(host,), name=f"libvirt-list-{host}", daemon=True).start()
+
     def know_hosts(self, names: tuple[str, ...]) -> None:
         for host in self._hosts.know(names):
             if self._report:
@@ -192,9 +198,7 @@ class LibvirtDriver(HostCommands):
         while not self._executor.closing.is_set():
             try:
                 if connection_id != (connection_id := self._hosts.connection_id(host)):
-                    if self._may_move:
-                        self._move_detector.list_host(host)
-                    self._report_dead(host)
+                    self._list(host)
                 if was_silent:
                     log.info("libvirt answers again", extra={"fields": {"host": host}})
                 was_silent = False
@@ -204,6 +208,15 @@ class LibvirtDriver(HostCommands):
                     log.warning("cannot observe the machines of a host", extra={"fields": fields})
                 was_silent = True
             self._executor.closing.wait(_RECONNECT)
+
+    def _list_again(self, host: str) -> None:
+        with suppress(LibvirtProblem):  # it is listed when it is connected again
+            self._list(host)
+
+    def _list(self, host: str) -> None:
+        if self._may_move:
+            self._move_detector.list_host(host)
+        self._report_dead(host)
 
     def _report_dead(self, host: str) -> None:
         for death in self._hosts.dead(host):

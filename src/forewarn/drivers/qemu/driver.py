@@ -78,6 +78,9 @@ class QemuDriver(HostCommands):
         self._observer.report = report
         threading.Thread(target=self._scan, name="qemu-watch", daemon=True).start()
 
+    def resync(self) -> None:
+        self._observer.begin_again()
+
     def switch(self, vm: Vm, *, on: bool, term: int = 0) -> ImpactOutcome:
         return self._switch_executor.switch(vm, on=on, term=term)
 

@@ -31,6 +31,7 @@ class MonitorObserver:
         """Machines that reported their shutdown, so that the end of their process is no crash."""
         self._landing: set[Path] = set()
         self._scans = 0
+        self._begins_again = False
         self._dead_at_first: set[Path] = set()
 
     def expect_landing(self, path: Path) -> None:
@@ -39,6 +40,10 @@ class MonitorObserver:
 
     def landed(self, path: Path) -> None:
         self._landing.discard(path)
+
+    def begin_again(self) -> None:
+        """Report machines that are found dead once more, with the next two scans."""
+        self._begins_again = True
 
     def handle_message(self, path: Path, said: dict[str, Any] | None) -> None:
         """Process a QMP event, or the end of a process (None)."""
@@ -66,9 +71,11 @@ class MonitorObserver:
         A process that was dead when observation began is reported once, at the second scan: at the first it may be
         about to start. A VM with a running machine on any host counts as alive.
         """
+        if self._begins_again:
+            self._begins_again, self._scans = False, 0
         self._scans += 1
         if self._scans == 1:
-            self._dead_at_first.update(dead)
+            self._dead_at_first = set(dead)
         elif self._scans == 2:
             still = self._dead_at_first.intersection(dead) - self._landing
             lost = set(map(self._settings.vm_at, still)) - set(map(self._settings.vm_at, alive)) - {""}

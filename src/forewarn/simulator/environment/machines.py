@@ -182,6 +182,11 @@ class Machines:
         self._reports = {each: told for each, told in self._reports.items() if each.is_alive and each.node}
         self._reports[process] = report
         self._clock = clock
+        self.tell(process, clock)
+
+    def tell(self, process: SimulatedProcess, clock: SimulatedClock) -> None:
+        """Tell a driver where the machines are."""
+        report = self._reports[process]
         for machine in self.all.values():
             if not machine.exists:
                 continue
@@ -278,6 +283,9 @@ class MachinesDriver:
 
     def watch(self, report: Callable[[Observation], None]) -> None:
         self._machines.watch(self._process, self._clock, report)
+
+    def resync(self) -> None:
+        self._machines.tell(self._process, self._clock)
 
     def close(self) -> None:
         self._store.close()
