@@ -49,6 +49,9 @@ def as_postgres(*command: str) -> list[str]:
 class PostgresServer:
     """One server on a port of 127.0.0.1, with its files in a directory of its own."""
 
+    environment: tuple[str, ...] = ()
+    """A command that sets the environment of the program that follows."""
+
     def __init__(self, **settings: str) -> None:
         self.port = free_port()
         self.directory = Path(tempfile.mkdtemp(prefix="forewarn-postgresql-"))
@@ -91,7 +94,9 @@ class PostgresServer:
         settings = [part for key, value in self._settings.items() for part in ("-c", f"{key}={value}")]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                as_postgres(binary("postgres"), "-D", str(self.data), "-p", str(self.port), *settings),
+                as_postgres(
+                    *self.environment, binary("postgres"), "-D", str(self.data), "-p", str(self.port), *settings
+                ),
                 stdout=log,
                 stderr=log,
                 cwd="/",

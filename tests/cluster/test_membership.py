@@ -81,6 +81,28 @@ def test_a_node_with_a_wrong_clock_does_not_lead_and_says_so(skew: float) -> Non
     run(story)
 
 
+@pytest.mark.parametrize("skew", [3600, -3600])
+def test_a_database_with_a_wrong_clock_is_led_by_nobody_until_it_is_mended(skew: float) -> None:
+    """Such as a standby that was promoted: every node says so, and one leads when the clock is right."""
+
+    async def story(cluster: ClusterHarness) -> None:
+        nodes = [await cluster.start(name, ManualClock(cluster.clock.now())) for name in "abc"]
+        terms = [(await cluster.leader()).node.term]
+        for _ in range(2):
+            cluster.clock.step(timedelta(seconds=skew))
+            await cluster.pass_until(lambda: all("clock_skew" in each.node.warnings for each in nodes))
+            for _ in range(10):
+                await cluster.advance(1)
+                assert not any(node.is_leading for node in nodes)
+            assert all("this node's or the database's" in node.node.warnings["clock_skew"] for node in nodes)
+            cluster.clock.step(timedelta(seconds=-skew))
+            assert await cluster.pass_until(lambda: any(node.is_leading for node in nodes)) < 5
+            terms.append((await cluster.leader()).node.term)
+        assert terms == sorted(set(terms))
+
+    run(story)
+
+
 def test_a_leader_whose_clock_is_set_wrong_passes_leadership_on() -> None:
     """Deadlines go by the leader's clock."""
 
@@ -115,6 +137,36 @@ def test_a_skew_that_the_time_to_ask_explains_is_none() -> None:
         go_on.set()
         await settle()
         assert not node.cluster_node.membership.skew
+
+    run(story)
+
+
+def test_a_node_that_stops_while_it_takes_the_lease_gives_it_back() -> None:
+    """Its heartbeat was on its way; else no node could lead until the lease ends by itself."""
+
+    async def story(cluster: ClusterHarness) -> None:
+        first = await cluster.start("a")
+        await cluster.leader()
+        node = await cluster.start("b")
+        reached, go_on = Event(), Event()
+
+        def delay(name: str, call: str) -> None:
+            if (name, call) == ("b", "heartbeat"):
+                reached.set()
+                go_on.wait(20)
+
+        cluster.cut_off.add(first.name)
+        await cluster.pass_until(lambda: first.is_following)
+        cluster.store.after = delay
+        await cluster.pass_until(reached.is_set)
+        assert getattr(cluster.store.leader, "name", "") == "b"
+        stopping = asyncio.create_task(node.assembly.stop())
+        await settle()
+        cluster.store.after = lambda *_: None
+        go_on.set()
+        await stopping
+        assert cluster.store.leader is None
+        del cluster.nodes["b"]
 
     run(story)
 

@@ -139,7 +139,8 @@ class ClusterMembership:
         """Send no more heartbeats, and leave the cluster."""
         self.is_candidate = False
         if self._beating:
-            self._beating.cancel()
+            async with self._talking:  # a heartbeat that is under way may take the lease, which is then released
+                self._beating.cancel()
             await asyncio.gather(self._beating, return_exceptions=True)
         self._end_lease()
         try:
@@ -230,7 +231,7 @@ class ClusterMembership:
         where = "ahead of" if self.skew > timedelta() else "behind"
         said = (
             f"the clock of this node is {seconds:.1f} s {where} the database's, so this node does not lead:"
-            " set the clock, and run chrony or systemd-timesyncd on both"
+            " set the clock that is wrong, this node's or the database's, and run chrony or systemd-timesyncd on both"
         )
         if _SKEWED not in self._node.warnings:
             log.warning("the clock differs from the database's", extra={"fields": {"reason": said}})

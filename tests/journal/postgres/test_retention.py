@@ -147,7 +147,12 @@ def test_a_journal_is_loaded_while_its_old_entries_are_deleted(
     journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the list of snapshots and the entries, snapshots are taken that the deletion goes by."""
-    before_query(monkeypatch, "first_revision", lambda: (snapshot_twice(journal, timedelta(0)), compact(journal)))
+
+    def delete() -> None:
+        snapshot_twice(journal, timedelta(0))
+        compact(journal)
+
+    before_query(monkeypatch, "first_revision", delete)
     other = PostgresJournal(journal._address)
     recovered = other.load()
     other.close()

@@ -15,6 +15,8 @@ from forewarn.journal.shared import ClusterMember, ClusterState, LeaseState, Nod
 _Value = TypeVar("_Value")
 _LIMIT = 1.5
 """Seconds within which the database answers; a heartbeat of a long lease may take half as long as that."""
+LONGEST_LEASE = 120.0
+"""Seconds; none is taken for longer. One that would last longer was taken by another clock."""
 
 
 class LeaseKeeper:
@@ -23,11 +25,13 @@ class LeaseKeeper:
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
         self._connection: LimitedConnection | None = None
+        self._is_new = False
+        """Whether the session has sent no heartbeat yet: it may be on another server, with another clock."""
         self._mutex = Mutex()
 
     def heartbeat(self, report: NodeReport, lease: float) -> ClusterState:
         # While half of the lease is left, the heartbeat can be sent again to another server.
-        return self._call(lambda connection: _beat(connection, report, lease), max(lease / 2, _LIMIT))
+        return self._call(lambda connection: self._beat(connection, report, lease), max(lease / 2, _LIMIT))
 
     def release(self, node: str, term: int) -> None:
         self._call(lambda connection: connection.run("release", node=node, term=term))
@@ -56,6 +60,7 @@ class LeaseKeeper:
                         if not self._connection.closed:
                             raise
                 self._connection = connect(self._address, limit)
+                self._is_new = True
                 return call(self._connection)
             except NodeNameTaken:
                 raise
@@ -63,40 +68,43 @@ class LeaseKeeper:
                 self._close()
                 raise
 
-
-def _beat(connection: LimitedConnection, report: NodeReport, lease: float) -> ClusterState:
-    if not connection.run(
-        "beat",
-        name=report.name,
-        process=report.process,
-        address=report.address,
-        release=report.release,
-        format=report.format,
-        revision=report.revision,
-        can_lead=report.can_lead,
-        lease=lease,
-    ):
-        raise NodeNameTaken(
-            f"another process has the name of node {report.name!r}: give each node a name of its own, and each"
-            " cluster a database of its own"
+    def _beat(self, connection: LimitedConnection, report: NodeReport, lease: float) -> ClusterState:
+        if not connection.run(
+            "beat",
+            name=report.name,
+            process=report.process,
+            address=report.address,
+            release=report.release,
+            format=report.format,
+            revision=report.revision,
+            can_lead=report.can_lead,
+            lease=lease,
+        ):
+            raise NodeNameTaken(
+                f"another process has the name of node {report.name!r}: give each node a name of its own, and each"
+                " cluster a database of its own"
+            )
+        ((term, leader, process, remaining, revision, now, format_),) = connection.run("read_state")
+        has_leader, is_own = remaining > 0, process == report.process
+        if remaining > max(lease, LONGEST_LEASE):
+            connection.run("shorten_lease", lease=lease, longest=max(lease, LONGEST_LEASE))
+        # By another clock, nodes that are alive may seem to be gone: the next heartbeat raises the format.
+        if has_leader and is_own and format_ < report.format and not self._is_new:
+            connection.run("raise_format")
+        self._is_new = False
+        members = connection.run("read_members")
+        return ClusterState(
+            lease=LeaseState(
+                term=term,
+                node=leader if has_leader else "",
+                process=process if has_leader else "",
+                remaining=remaining,
+            ),
+            revision=revision,
+            now=now,
+            format=format_,
+            members=tuple(_member(*row) for row in members),
         )
-    ((term, leader, process, remaining, revision, now, format_),) = connection.run("read_state")
-    has_leader = remaining > 0
-    if has_leader and process == report.process and format_ < report.format:
-        connection.run("raise_format")
-    members = connection.run("read_members")
-    return ClusterState(
-        lease=LeaseState(
-            term=term,
-            node=leader if has_leader else "",
-            process=process if has_leader else "",
-            remaining=remaining,
-        ),
-        revision=revision,
-        now=now,
-        format=format_,
-        members=tuple(_member(*row) for row in members),
-    )
 
 
 def _member(

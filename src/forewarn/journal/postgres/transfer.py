@@ -15,7 +15,7 @@ from forewarn.journal.postgres.address import DatabaseAddress
 from forewarn.journal.postgres.chain import ChainPosition
 from forewarn.journal.postgres.connection import READ_LIMIT
 from forewarn.journal.postgres.errors import translate_errors
-from forewarn.journal.postgres.leases import LeaseKeeper
+from forewarn.journal.postgres.leases import LONGEST_LEASE, LeaseKeeper
 from forewarn.journal.postgres.partitions import create_partitions
 from forewarn.journal.postgres.reader_pool import ReaderPool
 from forewarn.journal.postgres.reading import EntryReader
@@ -26,8 +26,6 @@ from forewarn.journal.postgres.writing import EntryWriter
 from forewarn.journal.shared import NodeReport
 
 _LONGEST_HISTORY = timedelta(days=3650)
-_LEASE = 120.0
-"""Seconds within which a batch is appended."""
 
 
 class PostgresSource:
@@ -84,7 +82,7 @@ class PostgresTarget(PostgresSource):
 
     def lead(self) -> None:
         """Take the lease, or renew it."""
-        state = self._leases.heartbeat(self._report, _LEASE)
+        state = self._leases.heartbeat(self._report, LONGEST_LEASE)  # within which a batch is appended
         if state.lease.process != self._report.process:
             raise Refused(
                 f"node {state.lease.node!r} leads in {self.place}: stop all nodes, wait until its lease has ended,"

@@ -1,7 +1,8 @@
 -- name: beat
 -- Note that a node is alive, and renew its lease or take a free one. It changes nothing, and returns no row, where
--- another process of that name was heard of less than the time of a lease ago. A new term is at least the time in
--- seconds, so that none comes again where the database was restored, copied, or lost its last commits.
+-- another process of that name was heard of less than the time of a lease ago; what lies further in the future was
+-- noted by the clock of another server. A new term is at least the time in seconds, so that none comes again where the
+-- database was restored, copied, or lost its last commits.
 WITH led AS (
     UPDATE forewarn.head
     SET term = CASE
@@ -17,6 +18,7 @@ WITH led AS (
             SELECT FROM forewarn.nodes
             WHERE nodes.name = %(name)s AND nodes.process <> %(process)s AND NOT has_left
                 AND heard_at > clock_timestamp() - make_interval(secs => %(lease)s)
+                AND heard_at <= clock_timestamp() + make_interval(secs => %(lease)s)
         )
 )
 INSERT INTO forewarn.nodes AS node (name, process, address, release, format, revision, can_lead, heard_at)
@@ -26,7 +28,14 @@ SET process = excluded.process, address = excluded.address, release = excluded.r
     revision = excluded.revision, can_lead = excluded.can_lead, heard_at = excluded.heard_at, has_left = false
 WHERE node.process = excluded.process OR node.has_left
     OR node.heard_at <= clock_timestamp() - make_interval(secs => %(lease)s)
+    OR node.heard_at > clock_timestamp() + make_interval(secs => %(lease)s)
 RETURNING name;
+
+-- name: shorten_lease
+-- Let a lease end that lasts longer than any: it was taken by the clock of another server. A leader that lives renews
+-- it before that.
+UPDATE forewarn.head SET lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
+WHERE lease_until > clock_timestamp() + make_interval(secs => %(longest)s);
 
 -- name: raise_format
 -- Raise the format of facts to what every node can read; nodes that were heard of recently count, also if they left.
