@@ -13,9 +13,11 @@ from forewarn.core.commands import (
     Command,
     CordonHost,
     HostOperation,
+    ImpactResult,
     MoveVm,
     OperateHost,
     RecordAttempt,
+    ReportImpact,
     SetGroup,
 )
 from forewarn.core.errors import ForewarnError
@@ -211,7 +213,7 @@ def test_after_a_crash_a_driver_that_never_waits_is_asked_first() -> None:
         (ImpactNotBegun(), "the driver did not begin"),
         (
             RuntimeError("boom"),
-            f"{__name__}.ScriptedDriver.perform raised RuntimeError: boom at {__name__}:67",
+            f"{__name__}.ScriptedDriver.perform raised RuntimeError: boom at {__name__}:69",
         ),
     ],
 )
@@ -481,28 +483,103 @@ def test_a_move_to_a_named_host_has_that_berth_alone() -> None:
     run(story)
 
 
-def test_without_a_recorded_attempt_the_driver_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the attempt was refused for: nobody would know after a crash that the driver had been called."""
+@pytest.mark.parametrize(
+    ("refused", "message"),
+    [
+        (RecordAttempt, "an event waits to be carried out"),
+        (ReportImpact, "the end of an event waits to be recorded"),
+    ],
+)
+def test_what_is_refused_by_mistake_is_submitted_again_after_a_pause(
+    refused: type[Command], message: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without a recorded attempt the driver is not called; with one, it is called once. Refusals are logged once."""
 
     async def story(harness: NodeHarness) -> None:
-        scripted, performer = await begin(harness, [])
-        submit, refused = harness.node.submit, asyncio.Event()
+        scripted, performer = await begin(harness, [ImpactDone()])
+        submit, times = harness.node.submit, 0
 
-        async def refuse_attempts(command: Command) -> tuple[AnyFact, ...]:
-            if isinstance(command, RecordAttempt):
-                refused.set()
+        async def refuse(command: Command) -> tuple[AnyFact, ...]:
+            nonlocal times
+            if isinstance(command, refused):
+                times += 1
                 raise ForewarnError("the service made a mistake")
             return await submit(command)
 
-        monkeypatch.setattr(harness.node, "submit", refuse_attempts)
+        monkeypatch.setattr(harness.node, "submit", refuse)
+        completed = harness.next(Completed)
         await harness.approve(await harness.operate("restart", "web-0"))
-        await refused.wait()
-        while not performer.is_idle:  # noqa: ASYNC110 - it has no event of its own
+        for tried, pause in ((1, 1), (2, 1), (3, 2), (4, 4)):
+            while times < tried or not performer.is_idle:  # noqa: ASYNC110 - it has no event of its own
+                await asyncio.sleep(0)
+            assert scripted.questions == ([] if refused is RecordAttempt else ["perform"])
+            harness.clock.advance(timedelta(seconds=pause - 0.01))
             await asyncio.sleep(0)
+            assert times == tried, "the pause is not over"
+            monkeypatch.setattr(harness.node, "submit", submit if tried == 4 else refuse)
+            harness.clock.advance(timedelta(seconds=0.02))
+        await completed
+        await performer.stop()
 
-        assert scripted.asked == []
+        assert scripted.questions == ["perform"]
 
     run(story)
+    logged = [each.message for each in caplog.records if each.name == "forewarn.node.performer"]
+    assert logged == [message]
+
+
+def test_an_event_that_has_ended_is_not_attempted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusal of its attempt is the end of the work for it."""
+
+    async def story(harness: NodeHarness) -> None:
+        scripted, performer = await begin(harness, [])
+        submit = harness.node.submit
+
+        async def end_first(command: Command) -> tuple[AnyFact, ...]:
+            if isinstance(command, RecordAttempt):
+                await submit(
+                    ReportImpact(id=uuid4().hex, by=OPERATOR, event=command.event, result=ImpactResult.FAILED)
+                )
+            return await submit(command)
+
+        monkeypatch.setattr(harness.node, "submit", end_first)
+        failed = harness.next(Failed)
+        await harness.approve(await harness.operate("restart", "web-0"))
+        await failed
+        while not performer.is_idle:  # noqa: ASYNC110 - it has no event of its own
+            await asyncio.sleep(0)
+        assert scripted.asked == []
+        assert harness.clock.next_call() is None
+
+    run(story)
+
+
+def test_after_an_unexpected_error_the_driver_is_asked_first(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A mistake of the service leaves no event Started: it is taken up again after a pause, as after a crash."""
+
+    async def story(harness: NodeHarness) -> None:
+        scripted, performer = await begin(harness, [ImpactDone(), ImpactDone()])
+
+        async def break_down(*_: object) -> None:
+            raise ZeroDivisionError("a bug")
+
+        monkeypatch.setattr(performer, "_report", break_down)
+        completed = harness.next(Completed)
+        await harness.approve(await harness.operate("restart", "web-0"))
+        while harness.clock.next_call() is None:
+            await asyncio.to_thread(bool)
+        monkeypatch.undo()
+        harness.clock.advance(timedelta(seconds=1))
+        await completed
+        await performer.stop()
+
+        assert scripted.questions == ["perform", "outcome_of"]
+
+    run(story)
+    logged = [each.message for each in caplog.records if each.name == "forewarn.node.performer"]
+    assert logged == ["an event was not carried out, and is tried again"]
 
 
 def test_an_attempt_that_turns_out_to_be_recorded_is_not_recorded_again() -> None:

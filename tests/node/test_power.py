@@ -13,6 +13,7 @@ from forewarn.core.facts import AnyFact, VmSwitched
 from forewarn.core.model import Vm
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
+from forewarn.node.driver_calls import DriverCalls
 from forewarn.node.power import NO_DRIVER, TOPIC, PowerController
 from tests.node.harness import OPERATOR, NodeHarness, run
 
@@ -181,7 +182,7 @@ def test_an_outcome_that_is_refused_is_reported_again_after_a_pause(
             while len(driver.asked) < calls or not power.is_idle:  # noqa: ASYNC110 - it has no event of its own
                 await asyncio.sleep(0)
             assert len(driver.asked) == calls
-            harness.clock.advance(harness.node.writer.retry_after)
+            harness.clock.advance(timedelta(seconds=2 if calls == 3 else 1))
         monkeypatch.undo()
         await harness.next(VmSwitched)
         await power.stop()
@@ -189,6 +190,43 @@ def test_an_outcome_that_is_refused_is_reported_again_after_a_pause(
     run(story)
     logged = [each.message for each in caplog.records if each.name == "forewarn.node.power"]
     assert logged == ["the outcome of a power request cannot be recorded"]
+
+
+def test_a_request_that_fails_unexpectedly_is_tried_again_after_a_pause(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A mistake of the service is logged once, and does not keep the processor busy."""
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        calls = DriverCalls(driver := SwitchingDriver(), 1)
+        power = PowerController(harness.node, driver, calls)
+        harness.node.replica.subscribe(power)
+        times = 0
+
+        async def break_down(*_: object, **__: object) -> ImpactOutcome:
+            nonlocal times
+            times += 1
+            raise ZeroDivisionError("a bug")
+
+        monkeypatch.setattr(calls, "switch", break_down)
+        ended = harness.next(VmSwitched)
+        await ask(harness, DeallocateVm)
+        for tried, pause in ((1, 1), (2, 1), (3, 2)):
+            while times < tried or not power.is_idle:  # noqa: ASYNC110 - it has no event of its own
+                await asyncio.sleep(0)
+            harness.clock.advance(timedelta(seconds=pause - 0.01))
+            await asyncio.sleep(0)
+            assert times == tried, "the pause is not over"
+            if tried == 3:
+                monkeypatch.undo()
+            harness.clock.advance(timedelta(seconds=0.02))
+        assert not (await ended).failure
+        await power.stop()
+
+    run(story)
+    logged = [each.message for each in caplog.records if each.name == "forewarn.node.power"]
+    assert logged == ["a power request failed, and is tried again"]
 
 
 def test_the_latest_request_wins() -> None:

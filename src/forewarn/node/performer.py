@@ -9,7 +9,7 @@ called only if it fences terms.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -37,6 +37,7 @@ from forewarn.core.facts import (
 from forewarn.core.fleet import Fleet
 from forewarn.core.impact_results import removes_vms
 from forewarn.core.model import NODE, Event, EventStatus, EventType, HostState, Vm
+from forewarn.node.backoff import WorkBackoffs
 from forewarn.node.driver import (
     CandidateHost,
     Driver,
@@ -90,6 +91,8 @@ class Performer:
         """The events that the driver is asked about later."""
         self._hurried: dict[str, int] = {}
         """How often in a row the driver named a time for them that had passed."""
+        self._backoffs = WorkBackoffs[str](node.clock.seconds)
+        """Of the events that were not carried out because of an error."""
         self._attempted_at: dict[str, datetime] = {}
         """When events were attempted, where a clock that was ahead recorded another time."""
 
@@ -145,13 +148,13 @@ class Performer:
 
     def _take(self, event: str) -> None:
         if event not in self._tasks and event not in self._underway:
-            self._begin(event, self._carry_out(event))
+            self._begin(event, self._carry_out)
 
     def _ask_again(self, event: str) -> None:
-        self._begin(event, self._follow(event))
+        self._begin(event, self._follow)
 
-    def _begin(self, event: str, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
+    def _begin(self, event: str, work: Callable[[str], Awaitable[None]]) -> None:
+        task = asyncio.create_task(self._insist(event, work))
         self._tasks[event] = task
         task.add_done_callback(partial(self._drop, event))
 
@@ -163,7 +166,23 @@ class Performer:
         if event not in self._underway:
             self._attempted_at.pop(event, None)
             self._hurried.pop(event, None)
+            self._backoffs.succeed(event)
             self._node.progress.pop(event, None)
+
+    async def _insist(self, id_: str, work: Callable[[str], Awaitable[None]]) -> None:
+        """Do the work for an event. After an unexpected error, do what a new process would do, but after a pause."""
+        while True:
+            try:
+                await work(id_)
+            except Exception as error:
+                if self._backoffs.fail(id_, str(error)):
+                    fields = {"event": show_id(id_), "reason": str(error)}
+                    log.exception("an event was not carried out, and is tried again", extra={"fields": fields})
+                self._attempted.discard(id_)
+                await self._pause(id_)
+                work = self._carry_out
+            else:
+                return
 
     async def _carry_out(self, id_: str) -> None:
         begun = self._event(id_)
@@ -239,14 +258,16 @@ class Performer:
             except Unavailable as error:
                 fields = {"event": show_id(event.id), "reason": str(error)}
                 log.warning("an event waits to be carried out", extra={"fields": fields})
-                await self._pause()
+                await self._pause(event.id)
                 with suppress(Unavailable):
                     await self._node.writer.confirm()
                 if (now := self._event(event.id)) and now.attempts > event.attempts:
                     # It was recorded although the append seemed to fail; or another leader recorded one.
                     return self._is_own(now.attempt_term, now.attempt_node)
-            except ForewarnError:
-                return False
+            except ForewarnError as error:
+                if self._event(event.id) is None:
+                    return False
+                await self._note_refusal(event.id, error, "an event waits to be carried out")
             else:
                 return True
 
@@ -260,9 +281,17 @@ class Performer:
             except Unavailable as error:
                 fields = {"event": show_id(event), "reason": str(error)}
                 log.warning("the end of an event waits to be recorded", extra={"fields": fields})
-                await self._pause()
+                await self._pause(event)
+            except ForewarnError as error:
+                await self._note_refusal(event, error, "the end of an event waits to be recorded")
             else:
                 return
+
+    async def _note_refusal(self, id_: str, error: ForewarnError, message: str) -> None:
+        """Log a command that the rules refused by mistake, once, and wait before it is submitted again."""
+        if self._backoffs.fail(id_, str(error)):
+            log.warning(message, extra={"fields": {"event": show_id(id_), "reason": str(error)}})
+        await self._pause(id_)
 
     async def _ask(self, question: Callable[[Impact], Awaitable[ImpactOutcome]], id_: str) -> ImpactOutcome:
         event = self._event(id_)
@@ -329,7 +358,8 @@ class Performer:
         event = self._node.replica.fleet.events.get(id_)
         return event if event and event.status is EventStatus.STARTED else None
 
-    async def _pause(self) -> None:
+    async def _pause(self, id_: str) -> None:
+        """Wait until it is worth trying again."""
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def end() -> None:
@@ -338,7 +368,7 @@ class Performer:
                 over.set_result(None)
 
         self._pauses.add(end)
-        timer = self._node.clock.call_later(self._node.writer.retry_after, end)
+        timer = self._node.clock.call_later(self._backoffs.pause_after(id_, self._node.writer.retry_after), end)
         try:
             await over
         finally:

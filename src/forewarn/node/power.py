@@ -18,8 +18,9 @@ from forewarn.core.commands import ImpactResult, ReportPowerSwitch
 from forewarn.core.errors import ForewarnError, Unavailable
 from forewarn.core.facts import FleetChanged, VmDeallocated, VmRemoved, VmStarted, VmSwitched
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import NODE, PowerRequest
+from forewarn.core.model import NODE, PowerRequest, Vm
 from forewarn.core.terms import LONGEST_LINE
+from forewarn.node.backoff import WorkBackoffs
 from forewarn.node.driver import (
     Driver,
     ImpactDone,
@@ -54,8 +55,8 @@ class PowerController:
         self._term = node.term
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._asleep = 0
-        self._refused: set[str] = set()
-        """The requests whose outcome was refused, by id: each is logged once, and called for again after a pause."""
+        self._backoffs = WorkBackoffs[str](node.clock.seconds)
+        """Of the requests, by id, that ended with an error: each is called for again after a pause."""
 
     @property
     def is_idle(self) -> bool:
@@ -95,22 +96,42 @@ class PowerController:
 
     async def _carry_out(self, vm: str) -> None:
         while request := self._request(vm):
-            if not can_switch(self._driver):
-                await self._report(request, ImpactResult.FAILED, NO_DRIVER)
-                continue
             declared = self._node.replica.fleet.vms.get(vm)
             if declared is None:
                 return
-            match await self._calls.switch(declared, on=request.on, term=self._term):
-                case ImpactDone(detail=detail):
-                    await self._report(request, ImpactResult.DONE, detail)
-                case ImpactUnderway(check_at=check_at):
-                    until = max(check_at, self._node.clock.now() + _SOONEST)
-                    await self._sleep(sleep_until(self._node.clock, until))
-                case ImpactFailed(reason=reason) | ImpactUnknown(reason=reason):
-                    await self._report(request, ImpactResult.FAILED, reason)
-                case ImpactNotBegun():
-                    await self._report(request, ImpactResult.FAILED, "the driver did not begin")
+            try:
+                await self._switch(request, declared)
+            except Exception as error:  # noqa: BLE001 - it is logged
+                await self._note_error(request, error)
+            else:
+                self._backoffs.succeed(request.id)
+
+    async def _switch(self, request: PowerRequest, vm: Vm) -> None:
+        """Call the driver once, and record what came of it or wait until it is worth asking again."""
+        if not can_switch(self._driver):
+            await self._report(request, ImpactResult.FAILED, NO_DRIVER)
+            return
+        match await self._calls.switch(vm, on=request.on, term=self._term):
+            case ImpactDone(detail=detail):
+                await self._report(request, ImpactResult.DONE, detail)
+            case ImpactUnderway(check_at=check_at):
+                until = max(check_at, self._node.clock.now() + _SOONEST)
+                await self._sleep(sleep_until(self._node.clock, until))
+            case ImpactFailed(reason=reason) | ImpactUnknown(reason=reason):
+                await self._report(request, ImpactResult.FAILED, reason)
+            case ImpactNotBegun():
+                await self._report(request, ImpactResult.FAILED, "the driver did not begin")
+
+    async def _note_error(self, request: PowerRequest, error: Exception) -> None:
+        """Log the first error of a request, and wait before the driver is called for it again."""
+        if self._backoffs.fail(request.id, str(error)):
+            extra = {"fields": {**_fields(request), "reason": str(error)}}
+            if isinstance(error, ForewarnError):
+                log.warning("the outcome of a power request cannot be recorded", extra=extra)
+            else:
+                log.error("a power request failed, and is tried again", exc_info=error, extra=extra)
+        pause = self._backoffs.pause_after(request.id, self._node.writer.retry_after)
+        await self._sleep(sleep(self._node.clock, pause))
 
     def _request(self, vm: str) -> PowerRequest | None:
         request = self._node.replica.fleet.power_requests.get(vm)
@@ -125,23 +146,14 @@ class PowerController:
             result=result,
             detail=detail[:LONGEST_LINE],
         )
-        fields = {"vm": request.vm, "power": "on" if request.on else "off"}
         while True:
             try:
                 await self._node.submit(command)
             except Unavailable as error:
-                extra = {"fields": {**fields, "reason": str(error)}}
+                extra = {"fields": {**_fields(request), "reason": str(error)}}
                 log.warning("the outcome of a power request waits to be recorded", extra=extra)
                 await self._sleep(sleep(self._node.clock, self._node.writer.retry_after))
-            except ForewarnError as error:
-                if request.id not in self._refused:
-                    self._refused.add(request.id)
-                    extra = {"fields": {**fields, "reason": str(error)}}
-                    log.warning("the outcome of a power request cannot be recorded", extra=extra)
-                await self._sleep(sleep(self._node.clock, self._node.writer.retry_after))
-                return
             else:
-                self._refused.discard(request.id)
                 return
 
     async def _sleep(self, sleeping: Awaitable[None]) -> None:
@@ -163,3 +175,7 @@ class PowerController:
         ]
         more = f"; and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
         self._node.warnings[TOPIC] = "; ".join(sentences) + more
+
+
+def _fields(request: PowerRequest) -> dict[str, str]:
+    return {"vm": request.vm, "power": "on" if request.on else "off"}

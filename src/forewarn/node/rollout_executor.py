@@ -39,6 +39,7 @@ from forewarn.core.rollouts.host_steps import run_of
 from forewarn.core.rollouts.model import HOST_ENDS, HostRun, Rollout, RolloutState
 from forewarn.core.rollouts.sentences import name_of
 from forewarn.core.terms import LONGEST_LINE
+from forewarn.node.backoff import WorkBackoffs
 from forewarn.node.drain_plans import make_drain_plan
 from forewarn.node.driver import (
     Driver,
@@ -85,8 +86,8 @@ class RolloutExecutor:
         """The rollouts for which a round is to be tried."""
         self._rounds: dict[str, asyncio.Task[None]] = {}
         self._actions: dict[RolloutAction, asyncio.Task[None]] = {}
-        self._failed: set[RolloutAction] = set()
-        """The actions that ended with an error; each is logged once."""
+        self._backoffs = WorkBackoffs[RolloutAction | str](node.clock.seconds)
+        """Of the actions, and of the rounds by the rollout's name, that ended with an error."""
         self._timers: dict[str, tuple[datetime, Timer]] = {}
         self._asleep = 0
 
@@ -164,10 +165,14 @@ class RolloutExecutor:
                     )
                 )
             except ForewarnError as error:
-                fields = {"rollout": name, "reason": str(error)}
-                log.warning("a rollout waits to go on", extra={"fields": fields})
-                self._set_timer(name, self._node.clock.now() + timedelta(seconds=1) + self._retry_after)
+                is_first = isinstance(error, Unavailable) or self._backoffs.fail(name, str(error))
+                if is_first:
+                    fields = {"rollout": name, "reason": str(error)}
+                    log.warning("a rollout waits to go on", extra={"fields": fields})
+                pause = timedelta(seconds=1) + self._backoffs.pause_after(name, self._retry_after)
+                self._set_timer(name, self._node.clock.now() + pause)
                 return
+            self._backoffs.succeed(name)
         self._arrange(name, tried_at)
 
     @property
@@ -183,6 +188,7 @@ class RolloutExecutor:
         rollout = fleet.rollouts.get(name)
         if rollout is None:
             self._set_timer(name, None)
+            self._forget(name)
             return
         for action in actions_due(fleet, rollout, tried_at):
             if action not in self._actions:
@@ -194,12 +200,17 @@ class RolloutExecutor:
     def _acted(self, action: RolloutAction, task: "asyncio.Task[None]") -> None:
         self._actions.pop(action, None)
         if self._is_gone(action.rollout):
-            self._failed = {each for each in self._failed if each.rollout != action.rollout}
+            self._forget(action.rollout)
         elif not task.cancelled():
             self._stir(action.rollout)
 
     def _is_gone(self, name: str) -> bool:
         return name not in self._node.replica.fleet.rollouts
+
+    def _forget(self, name: str) -> None:
+        for work in self._backoffs:
+            if name == (work.rollout if isinstance(work, RolloutAction) else work):
+                self._backoffs.succeed(work)
 
     def _set_timer(self, name: str, when: datetime | None) -> None:
         before = self._timers.pop(name, None)
@@ -218,13 +229,12 @@ class RolloutExecutor:
         try:
             await self._do(action)
         except Exception as error:
-            if action not in self._failed:
-                self._failed.add(action)
+            if self._backoffs.fail(action, str(error)):
                 fields = {"rollout": action.rollout, "host": action.host, "reason": str(error)}
                 log.exception("a step of a rollout failed, and is tried again", extra={"fields": fields})
-            await self._sleep(sleep(self._node.clock, self._retry_after))
+            await self._sleep(sleep(self._node.clock, self._backoffs.pause_after(action, self._retry_after)))
         else:
-            self._failed.discard(action)
+            self._backoffs.succeed(action)
 
     async def _do(self, action: RolloutAction) -> None:
         fleet = self._node.replica.fleet
