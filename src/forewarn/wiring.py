@@ -85,6 +85,7 @@ class Assembly:
         self.journal = journal
         self.driver = driver
         self.node = Node(journal, clock, rules_of(settings))
+        self.node.driver_name = settings.driver
         identity = Identity(settings.identity)
         self.document_cache = DocumentCache(clock.seconds, identity)
         self.records = RequestRecords(self.document_cache, self.node.writer.rules, clock.seconds, clock.now)

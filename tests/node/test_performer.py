@@ -46,6 +46,7 @@ class ScriptedDriver:
     """Gives the outcomes it was told to, in order, and remembers what it was asked."""
 
     moves_live = False
+    is_immediate = False
 
     def __init__(self, *outcomes: ImpactOutcome | Exception) -> None:
         self._outcomes = list(outcomes)
@@ -190,7 +191,7 @@ def test_after_a_crash_a_driver_that_never_waits_is_asked_first() -> None:
 
     async def story(harness: NodeHarness) -> None:
         await harness.add_fleet()
-        harness.node.writer.attempts_by = 0, ""
+        harness.node.writer.attempts_by = 0, "", ""
         await harness.approve(await harness.operate("restart", "web-0"))
         scripted = ImmediateDriver(ImpactNotBegun(), ImpactDone())
         completed = harness.next(Completed)
@@ -213,7 +214,7 @@ def test_after_a_crash_a_driver_that_never_waits_is_asked_first() -> None:
         (ImpactNotBegun(), "the driver did not begin"),
         (
             RuntimeError("boom"),
-            f"{__name__}.ScriptedDriver.perform raised RuntimeError: boom at {__name__}:69",
+            f"{__name__}.ScriptedDriver.perform raised RuntimeError: boom at {__name__}:70",
         ),
     ],
 )

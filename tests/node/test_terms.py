@@ -207,7 +207,7 @@ def test_an_attempt_with_the_start_is_performed_by_its_own_leader_only() -> None
         performer = Performer(harness.node, driver)
         harness.node.replica.subscribe(performer)
         await harness.add_fleet()
-        harness.node.writer.attempts_by = 4, "n2"
+        harness.node.writer.attempts_by = 4, "n2", ""
         failed = harness.next(Failed)
         await harness.approve(await harness.operate("restart", "web-0"))
         await failed

@@ -354,6 +354,7 @@ class RecordAttempt(Command, frozen=True, kw_only=True, tag="attempt"):
     event: str
     term: int = 0
     node: str = ""
+    driver: str = ""
 
 
 class ImpactResult(StrEnum):
@@ -455,6 +456,8 @@ class AdvanceRollout(Command, frozen=True, kw_only=True, tag="advance-rollout"):
     """The node that asks, and that will run commands on hosts."""
     term: int = 0
     """The term in which it leads."""
+    driver: str = ""
+    """The name of its driver."""
     live: bool = False
     """The driver can move its guests live."""
 

@@ -125,7 +125,7 @@ def _describe_refusals(refused: dict[str, str]) -> str:
 
 
 def attempt_started(
-    fleet: Fleet, facts: Iterable[AnyFact], now: datetime, term: int, node: str
+    fleet: Fleet, facts: Iterable[AnyFact], now: datetime, term: int, node: str, driver: str = ""
 ) -> tuple[Attempted, ...]:
     """Return an attempt for each event that these facts start, as ``RecordAttempt`` does."""
     attempts = []
@@ -136,7 +136,7 @@ def attempt_started(
             id_ = fact.event.id
         else:
             continue
-        attempted = lifecycle.attempt(fleet.events[id_], now, term, node)
+        attempted = lifecycle.attempt(fleet.events[id_], now, term, node, driver)
         fleet.evolve(attempted)
         attempts.append(attempted)
     return tuple(attempts)
@@ -175,7 +175,8 @@ def decide(fleet: Fleet, command: Command, now: datetime, rules: Rules, has_pass
         case commands.CheckDeadlines():
             return _wake(fleet, command, now, has_passed)
         case commands.RecordAttempt():
-            return (lifecycle.attempt(_event(fleet, command.event), now, command.term, command.node),)
+            event = _event(fleet, command.event)
+            return (lifecycle.attempt(event, now, command.term, command.node, command.driver),)
         case commands.RecordObservation():
             return observations.record_observation(fleet, command, now, rules)
         case commands.OperateHost():

@@ -235,6 +235,8 @@ class Attempted(EventStep, frozen=True, tag="attempted"):
     """The term of the leader that calls it; 0 where one node has the journal for itself."""
     node: str = ""
     """The name of that leader."""
+    driver: str = ""
+    """The name of the driver; not recorded by earlier releases."""
 
 
 @final
@@ -490,6 +492,8 @@ class RolloutHostChanged(Fact, frozen=True, tag="rollout-host-changed"):
     """The node that runs the command on the host."""
     term: int = 0
     """The term of that node; 0 where one node has the journal for itself."""
+    driver: str = ""
+    """The name of the driver that runs the command; not recorded by earlier releases."""
 
 
 class RolloutHostFailing(Fact, frozen=True, tag="rollout-host-failing"):

@@ -188,11 +188,11 @@ def stop_waiting(event: Event, now: "datetime") -> Waiting:
     return Waiting(event.id, now, behind="", group=event.group)
 
 
-def attempt(event: Event, now: "datetime", term: int, node: str) -> Attempted:
+def attempt(event: Event, now: "datetime", term: int, node: str, driver: str = "") -> Attempted:
     """Record that the driver is about to be called, by this node in this term."""
     if not allows(event.status, Attempted):
         raise Refused(f"event {event.id} has not started")
-    return Attempted(event.id, now, term, node, group=event.group)
+    return Attempted(event.id, now, term, node, driver, group=event.group)
 
 
 def complete(event: Event, now: "datetime", detail: str = "") -> Completed:

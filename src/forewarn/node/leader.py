@@ -78,7 +78,8 @@ class Leader:
     async def lead(self) -> None:
         """Start every part; on failure none is left running."""
         node, driver = self._node, self._driver
-        node.writer.attempts_by = (node.term, node.name) if is_immediate(driver) else None
+        attempts_by = node.term, node.name, node.driver_name
+        node.writer.attempts_by = attempts_by if is_immediate(driver) else None
         following: tuple[LeaderPart, ...] = (
             SnapshotScheduler(node),
             Performer(node, driver, self._performing),

@@ -37,6 +37,8 @@ class Node:
         """What this node is called among those that share the journal; empty where it is the only one."""
         self.term = 0
         """The term in which this node leads; 0 where it is the only node."""
+        self.driver_name = ""
+        """What the settings call the driver of its machines: it is recorded with each attempt."""
         self.progress: dict[str, str] = {}
         """How far Started events are, in their driver's words. Not on record: the next process asks anew."""
         self.warnings: dict[str, str] = {}

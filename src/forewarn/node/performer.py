@@ -253,7 +253,14 @@ class Performer:
         while True:
             try:
                 await self._node.submit(
-                    RecordAttempt(id=new_id(), by=NODE, event=event.id, term=self._term, node=self._node.name)
+                    RecordAttempt(
+                        id=new_id(),
+                        by=NODE,
+                        event=event.id,
+                        term=self._term,
+                        node=self._node.name,
+                        driver=self._node.driver_name,
+                    )
                 )
             except Unavailable as error:
                 fields = {"event": show_id(event.id), "reason": str(error)}

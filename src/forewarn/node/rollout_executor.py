@@ -162,6 +162,7 @@ class RolloutExecutor:
                         live=self._driver.moves_live,
                         node=self._node.name,
                         term=self._term,
+                        driver=self._node.driver_name,
                     )
                 )
             except ForewarnError as error:

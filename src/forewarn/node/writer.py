@@ -88,9 +88,9 @@ class Writer:
     ) -> None:
         """``longest_decision``: seconds of deciding in one go, so that requests are answered in between."""
         self.rules = rules
-        self.attempts_by: tuple[int, str] | None = None
-        """Term and name of the node, where an attempt is recorded together with the start of its event. What calls
-        the driver sets it."""
+        self.attempts_by: tuple[int, str, str] | None = None
+        """Term and name of the node, and its driver's name, where an attempt is recorded together with the start of
+        its event. What calls the driver sets it."""
         self.newest_format = FORMAT
         """The format of facts that this node writes, if the others can read it."""
         self.format = FORMAT

@@ -10,6 +10,7 @@ from forewarn.core.errors import Refused, unknown
 from forewarn.core.facts import (
     Announced,
     Approved,
+    Attempted,
     Completed,
     Entry,
     EventEnded,
@@ -146,16 +147,23 @@ class RolloutPlanner:
             for fact in entry.facts
             if isinstance(fact, RolloutEnded)
         )
-        return experience_from(lives, [self._journal.history(f"rollout:{name}") for name in names])
+        rollouts = [self._journal.history(f"rollout:{name}") for name in names]
+        return experience_from(lives, rollouts, self._node.driver_name)
 
 
-def experience_from(lives: Iterable[list[Entry]], rollouts: Iterable[list[Entry]] = ()) -> Experience:
-    """Return what the entries about finished events, each with its own, tell of approvals and durations."""
+def experience_from(
+    lives: Iterable[list[Entry]], rollouts: Iterable[list[Entry]] = (), driver: str = ""
+) -> Experience:
+    """Return what the entries about finished events, each with its own, tell of approvals and durations.
+
+    Durations count where ``driver`` alone made them.
+    """
     approvals: dict[str, list[float]] = {}
     impacts: dict[str, list[float]] = {}
     unapproved: set[str] = set()
     for entries in lives:
         event = started_at = approved_at = ended_at = None
+        drivers: set[str] = set()
         for fact in (fact for entry in entries for fact in entry.facts):
             match fact:
                 case Announced(event=announced):
@@ -164,16 +172,18 @@ def experience_from(lives: Iterable[list[Entry]], rollouts: Iterable[list[Entry]
                     approved_at = approved_at or at
                 case Started(event=id_, at=at) if event and id_ == event.id:
                     started_at = at
+                case Attempted(event=id_, driver=called) if event and id_ == event.id:
+                    drivers.add(called)
                 case Completed(event=id_, at=at) if event and id_ == event.id:
                     ended_at = at
         if event and approved_at:
             approvals.setdefault(event.group, []).append((approved_at - event.announced_at).total_seconds())
         elif event:
             unapproved.add(event.group)
-        if event and started_at and ended_at:
+        if event and started_at and ended_at and drivers == {driver}:
             impacts.setdefault(event.operation, []).append((ended_at - started_at).total_seconds())
     for entries in rollouts:
-        impacts.setdefault(HOST_COMMAND, []).extend(_command_times(entries))
+        impacts.setdefault(HOST_COMMAND, []).extend(_command_times(entries, driver))
     return Experience(
         {group: Spread.of(times) for group, times in approvals.items()},
         {operation: Spread.of(times) for operation, times in impacts.items() if times},
@@ -181,11 +191,11 @@ def experience_from(lives: Iterable[list[Entry]], rollouts: Iterable[list[Entry]
     )
 
 
-def _command_times(entries: Iterable[Entry]) -> Iterable[float]:
+def _command_times(entries: Iterable[Entry], driver: str) -> Iterable[float]:
     begun = {}
     for fact in (fact for entry in entries for fact in entry.facts):
         if isinstance(fact, RolloutHostChanged):
-            if fact.step is HostStep.COMMAND:
+            if fact.step is HostStep.COMMAND and fact.driver == driver:
                 begun[fact.host] = fact.at
             elif fact.exit_status == 0 and fact.host in begun:
                 yield (fact.at - begun.pop(fact.host)).total_seconds()

@@ -309,7 +309,9 @@ def _begin_command(
         return
     if rollout.blocked:
         yield RolloutBlocked(rollout.name, now, "", None)
-    yield RolloutHostChanged(rollout.name, run.host, now, HostStep.COMMAND, node=command.node, term=command.term)
+    yield RolloutHostChanged(
+        rollout.name, run.host, now, HostStep.COMMAND, node=command.node, term=command.term, driver=command.driver
+    )
 
 
 def _may_arrive(fleet: Fleet, run: HostRun, now: datetime) -> Event | None:

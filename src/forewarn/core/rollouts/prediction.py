@@ -1,7 +1,7 @@
 """How long waves are expected to take, from what was recorded of earlier events.
 
 approval      how long a group takes to approve; one that never did waits for the whole notice
-impact        how long the operation takes, once an event has started
+impact        how long the operation takes with the present driver, once an event has started
 turns         events of one group in the same wave start one after another, unless they share their domains
 quiet hours   and maintenance windows delay the start
 """
@@ -51,7 +51,7 @@ class Experience(msgspec.Struct, frozen=True):
     approvals: dict[str, Spread] = {}
     """From announcement to approval, by group; groups that never approved are not here."""
     impacts: dict[str, Spread] = {}
-    """From start to end, by operation."""
+    """From start to end, by operation; of the present driver alone, another one takes its own time."""
     unapproved: frozenset[str] = frozenset()
     """Groups whose events were announced, and never approved."""
 
