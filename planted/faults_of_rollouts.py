@@ -41,9 +41,9 @@ FAULTS = (
     Fault(
         name="The gate is checked before the first wave only",
         promise="No wave begins before its gate was found well.",
-        file="src/forewarn/core/rollouts/advance.py",
-        old="rollout.terms.alerts) and rollout.checked <= rollout.wave\n",
-        new="rollout.terms.alerts) and rollout.checked < min(rollout.wave + 1, 1)\n",
+        file="src/forewarn/core/rollouts/model.py",
+        old="self.terms.alerts) and self.checked <= self.wave\n",
+        new="self.terms.alerts) and self.checked < min(self.wave + 1, 1)\n",
         found_by=(_ADVANCE, "tests/node/test_rollout_executor.py"),
     ),
     Fault(

@@ -1,5 +1,7 @@
 """Commands on hosts: their state, and what stands in the way of maintenance."""
 
+import json
+
 import pytest
 
 from tests.cli.conftest import Forewarn
@@ -136,6 +138,20 @@ def test_a_drain_prints_its_plan_and_its_events(harness: ApiHarness, forewarn: F
     assert (again.code, "has an unfinished drain already: event " in again.err) == (1, True)
     assert forewarn("host", "uncordon", "h1").out == "h1 is up; 2 events are canceled\n"
     assert forewarn("host", "uncordon", "h1").out == "h1 is up\n"
+
+
+@pytest.mark.usefixtures("harness")
+@pytest.mark.parametrize("verb", ["cordon", "drain", "enter-maintenance"])
+def test_an_event_that_may_still_move_vms_to_a_cordoned_host_is_named(forewarn: Forewarn, verb: str) -> None:
+    """Its driver may have chosen the host before; the operator is told what to look at, and the history has it."""
+    redeploy = forewarn("vm", "redeploy", "web-0", "--json").json["id"]
+    assert forewarn("host", verb, "h2").out.splitlines()[-1] == (
+        f"event {redeploy} started before and may still move VMs to h2; "
+        "when it has ended, see 'forewarn vm list --host h2'"
+    )
+    lines = [json.loads(line) for line in forewarn("history", "--json").out.splitlines()]
+    (line,) = (each for each in lines if each["fact"] == "host-cordon-set")
+    assert line["detail"] == {"cordoned": True, "arriving": [redeploy]}
 
 
 def test_who_cannot_go_is_named_before_anything_moves(harness: ApiHarness, forewarn: Forewarn) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from forewarn.core.commands import DrainHost, MoveVm
 from forewarn.core.errors import PlanOutdated
-from forewarn.core.facts import Announced, VmMoved
+from forewarn.core.facts import Announced, HostCordonSet, VmMoved
 from forewarn.core.model import EventType
 from tests.core.harness import ANN, FleetHarness
 
@@ -54,3 +54,22 @@ def test_a_move_that_is_recorded_is_announced_to_nobody() -> None:
     command = MoveVm(id=str(UUID(int=1)), by=ANN, vm="web-0", host="h2", record=True, can_move=True)
 
     assert FleetHarness(FLEET).give(command) == (VmMoved("web-0", "h2"),)
+
+
+@pytest.mark.parametrize("sentence", ["ann cordons host h3", "ann drains host h3 to db-1 on h2"])
+def test_a_cordon_names_the_events_that_may_still_move_vms_there(sentence: str) -> None:
+    """Their driver may have chosen the host, unless their VM is there."""
+    more = "ann declares: group db availability-set; vm db-0 in db on h2; vm db-1 in db on h3"
+    harness = FleetHarness(FLEET, more, "ann redeploys web-0", "ann redeploys db-1", "ann restarts db-0")
+
+    (cordoned,) = (fact for fact in harness.say(sentence) if isinstance(fact, HostCordonSet))
+    assert cordoned.arriving == (harness.id("E1"),)
+
+
+def test_an_event_that_has_not_started_moves_nothing_to_a_cordoned_host() -> None:
+    """Its driver is given no cordoned hosts."""
+    harness = FleetHarness(FLEET, "web-0 asks", "ann redeploys web-0")
+    (cordoned,) = harness.say("ann cordons host h3")
+
+    assert isinstance(cordoned, HostCordonSet)
+    assert cordoned.arriving == ()

@@ -179,8 +179,9 @@ class HistoryFormatter:
                 yield from _held(line, fact, self._focus)
             case facts.HostStateSet(host=host, state=state):
                 yield replace(line, host=host, detail={"state": str(state)})
-            case facts.HostCordonSet(host=host, is_cordoned=is_cordoned, left=left):
+            case facts.HostCordonSet(host=host, is_cordoned=is_cordoned, left=left, arriving=arriving):
                 detail = {"cordoned": is_cordoned, **({"left": left} if left else {})}
+                detail |= {"arriving": list(map(show_id, arriving))} if arriving else {}
                 yield replace(line, host=host, vms=tuple(left), detail=detail)
             case facts.VmSwitched(vm=vm):
                 rest = {key: value for key, value in _rest(fact).items() if key != "request"}

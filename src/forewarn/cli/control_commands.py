@@ -121,6 +121,16 @@ def print_quiet_hours(announcements: "Iterable[AnnouncementView]") -> None:
             click.echo(f"event {each.event.id[:8]} starts at {start} at the earliest: quiet hours of {each.group}")
 
 
+def print_arriving(host: str, ids: tuple[str, ...]) -> None:
+    """Name the events that may still move VMs to a host that was cordoned."""
+    if ids:
+        more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
+        click.echo(
+            f"event {ids[0]}{more} started before and may still move VMs to {host}; "
+            f"when it has ended, see 'forewarn vm list --host {host}'"
+        )
+
+
 def canceled(ids: tuple[str, ...]) -> str:
     """Return the canceled events as the end of a sentence."""
     match len(ids):

@@ -13,6 +13,7 @@ from forewarn.cli.control_commands import (
     connect,
     connected,
     description_option,
+    print_arriving,
     print_events,
     print_quiet_hours,
 )
@@ -203,6 +204,7 @@ def drain(
             click.echo(f"{vm} stays on {name}: {why}")
         if deallocated:
             click.echo(f"deallocated VMs that stay recorded on {name}: {deallocated}")
+        print_arriving(name, answer.arriving)
 
 
 def _print_plan(plan: "DrainPlanView", *, as_json: bool) -> None:
@@ -240,6 +242,8 @@ def _add_state(operation: str, help_text: str) -> None:
         answer = client.operate_host(name, HostOperationBody(operation=operation))
         found = client.host(name)
         print_result(found, f"{name} is {_state(found)}{canceled(answer.canceled)}", as_json=as_json)
+        if not as_json:
+            print_arriving(name, answer.arriving)
 
 
 _STATE_COMMANDS = {

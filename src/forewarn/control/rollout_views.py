@@ -10,7 +10,7 @@ from forewarn.core import facts, quiet_hours
 from forewarn.core.facts import Entry, RolloutEnded
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventStatus
-from forewarn.core.rollouts.advance import RolloutActionKind, actions_due
+from forewarn.core.rollouts.actions import RolloutActionKind, actions_due
 from forewarn.core.rollouts.model import (
     HOST_ENDS,
     HostRun,

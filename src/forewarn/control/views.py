@@ -184,6 +184,8 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     """Run-time values that a fleet file replaced."""
     left: dict[str, str] = {}
     """Running VMs that a drain leaves on its host, with the reason."""
+    arriving: tuple[str, ...] = ()
+    """Started events that may still move VMs to a host that was cordoned or drained."""
 
 
 def view_vm(fleet: Fleet, vm: Vm) -> VmView:
@@ -289,7 +291,9 @@ def view_changes(facts: tuple[AnyFact, ...]) -> CommandResult:
                 replaced = fact.replaced
     left = {vm: why for fact in facts if isinstance(fact, HostCordonSet) for vm, why in fact.left.items()}
     canceled = tuple(show_id(fact.event) for fact in facts if isinstance(fact, Canceled))
-    result = CommandResult(changed=dict(changed), canceled=canceled, replaced=replaced, left=left)
+    cordons = (fact for fact in facts if isinstance(fact, HostCordonSet))
+    arriving = tuple(dict.fromkeys(show_id(id_) for fact in cordons for id_ in fact.arriving))
+    result = CommandResult(changed=dict(changed), canceled=canceled, replaced=replaced, left=left, arriving=arriving)
     for fact in facts:
         if isinstance(fact, Selected):
             names = [show_ids(name) for name in fact.names]

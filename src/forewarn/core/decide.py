@@ -70,7 +70,7 @@ from forewarn.core.facts import (
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import CANCELED_BY, Event
 from forewarn.core.notice import Rules
-from forewarn.core.rollouts import advance, steering
+from forewarn.core.rollouts import actions, advance, steering
 from forewarn.core.turns import HasPassed
 
 _RECORD_SETS = frozenset(get_args(RecordSetChanged))
@@ -236,11 +236,11 @@ def decide(fleet: Fleet, command: Command, now: datetime, rules: Rules, has_pass
         case commands.AdvanceRollout():
             return advance.advance(fleet, command, now, rules)
         case commands.DrainRolloutHost():
-            return advance.drain_host(fleet, command, now, rules)
+            return actions.drain_host(fleet, command, now, rules)
         case commands.ReportHostCommand():
-            return advance.report_command(fleet, command, now, rules)
+            return actions.report_command(fleet, command, now, rules)
         case commands.ReportRolloutCheck():
-            return advance.report_check(fleet, command, now, rules)
+            return actions.report_check(fleet, command, now, rules)
         case commands.StartRollout():
             return steering.start(fleet, command, now, rules)
         case commands.EditRollout():

@@ -372,6 +372,8 @@ class HostCordonSet(Fact, frozen=True, tag="host-cordon-set"):
     at: datetime
     left: dict[str, str] = {}
     """Running VMs that a drain cannot move, with the reason."""
+    arriving: tuple[str, ...] = ()
+    """The Started events that may still move VMs there: their driver chose among hosts before the cordon."""
 
 
 class IncarnationsRaised(Fact, frozen=True, tag="incarnations-raised"):

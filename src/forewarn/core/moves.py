@@ -33,14 +33,16 @@ def cordon_host(fleet: Fleet, command: CordonHost, now: datetime) -> Iterator[An
         return
     if command.is_cordoned:
         refuse_receiving(fleet, command.host)
-    elif fleet.state_of(command.host) is HostState.MAINTENANCE:
+        yield cordon(fleet, command.host, now)
+        return
+    if fleet.state_of(command.host) is HostState.MAINTENANCE:
         raise Refused(
             f"host {command.host} is in maintenance; end that first: forewarn host exit-maintenance {command.host}"
         )
-    for event in () if command.is_cordoned else unfinished(fleet, command.host, Operation.HOST_DRAIN):
+    for event in unfinished(fleet, command.host, Operation.HOST_DRAIN):
         if event.status is EventStatus.SCHEDULED:
             yield lifecycle.cancel(event, now, f"{command.host} was uncordoned")
-    yield HostCordonSet(command.host, command.is_cordoned, now)
+    yield HostCordonSet(command.host, False, now)
 
 
 def set_maintenance(fleet: Fleet, command: SetMaintenance, now: datetime) -> Iterator[AnyFact]:
@@ -55,8 +57,28 @@ def set_maintenance(fleet: Fleet, command: SetMaintenance, now: datetime) -> Ite
     refuse_failed(fleet, command.host)
     if command.host not in fleet.cordoned:
         refuse_receiving(fleet, command.host)
-        yield HostCordonSet(command.host, True, now)
+        yield cordon(fleet, command.host, now)
     yield HostStateSet(command.host, HostState.MAINTENANCE, now)
+
+
+def cordon(fleet: Fleet, host: str, now: datetime, left: dict[str, str] | None = None) -> HostCordonSet:
+    """Cordon a host; name the events that may move VMs there all the same."""
+    arriving = () if host in fleet.cordoned else tuple(event.id for event in arriving_at(fleet, host, now, now))
+    return HostCordonSet(host, True, now, left or {}, arriving)
+
+
+def arriving_at(fleet: Fleet, host: str, now: datetime, cordoned_at: datetime) -> Iterator[Event]:
+    """Yield the Started events that may be moving VMs to a cordoned host: their driver chose before the cordon.
+
+    One that seems to have started in the future started before the clock was set back.
+    """
+    for event in fleet.events.values():
+        if event.status is not EventStatus.STARTED or not moves_vms(event) or event.targets:
+            continue
+        is_later = event.started_at is not None and cordoned_at < event.started_at <= now
+        could_choose = not (is_later and host in fleet.cordoned)
+        if could_choose and not any(fleet.vms[name].standing_on == host for name in event.vms):
+            yield event
 
 
 def may_be_uncordoned(fleet: Fleet, host: str) -> bool:
@@ -80,7 +102,7 @@ def drain_host(fleet: Fleet, command: DrainHost, now: datetime, rules: Rules) ->
         event = event_for(fleet, command, number, together[key], announcement, Operation.HOST_DRAIN, now, rules, "")
         events.append(replace(event, placements={vm.name: command.placements[vm.name] for vm in together[key]}))
     if command.host not in fleet.cordoned or command.left:
-        yield HostCordonSet(command.host, True, now, command.left)
+        yield cordon(fleet, command.host, now, command.left)
     for event in events:
         yield lifecycle.announce(event)
 

@@ -34,7 +34,8 @@ from forewarn.core.facts import (
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE
-from forewarn.core.rollouts.advance import RolloutAction, RolloutActionKind, actions_due, wake_at
+from forewarn.core.rollouts.actions import RolloutAction, RolloutActionKind, actions_due
+from forewarn.core.rollouts.advance import wake_at
 from forewarn.core.rollouts.host_steps import run_of
 from forewarn.core.rollouts.model import HOST_ENDS, HostRun, Rollout, RolloutState
 from forewarn.core.rollouts.sentences import name_of

@@ -153,6 +153,7 @@ def say(fact: AnyFact, labels: Labels) -> str:
             return f"the driver {'started' if on else 'stopped'} {fact.vm}"
         case HostCordonSet(left=left):
             stay = "".join(f"; {vm} stays: {why}" for vm, why in left.items())
+            stay += "".join(f"; {labels.of(id_)} may still move VMs there" for id_ in fact.arriving)
             return f"host {fact.host} is {'cordoned' if fact.is_cordoned else 'uncordoned'}{stay}"
         case HostStateSet():
             return f"host {fact.host} is {fact.state}"

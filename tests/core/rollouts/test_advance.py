@@ -23,7 +23,8 @@ from forewarn.core.facts import (
 )
 from forewarn.core.model import NODE, Caller, CallerKind, EventStatus, EventType
 from forewarn.core.notice import Rules
-from forewarn.core.rollouts.advance import actions_due, wake_at
+from forewarn.core.rollouts.actions import actions_due
+from forewarn.core.rollouts.advance import wake_at
 from forewarn.core.rollouts.host_steps import notice_of
 from forewarn.core.rollouts.model import HostStep, RolloutPrediction, RolloutResult, RolloutState
 from tests.core.harness import NOON
@@ -388,20 +389,29 @@ def test_a_command_on_a_host_begins_inside_a_window() -> None:
     assert harness.fleet.rollouts["k"].blocked == ""
 
 
-@pytest.mark.parametrize(("lands_on", "then"), [("h2", HostStep.COMMAND), ("h9", HostStep.FAILED)])
-def test_a_command_waits_for_vms_that_may_arrive(lands_on: str, then: HostStep) -> None:
+@pytest.mark.parametrize(
+    ("operation", "lands_on", "then"),
+    [
+        ("command", "h2", HostStep.COMMAND),
+        ("command", "h9", HostStep.FAILED),
+        ("drain", "h2", HostStep.SETTLING),
+        ("drain", "h9", HostStep.FAILED),
+    ],
+)
+def test_a_drained_host_waits_for_vms_that_may_arrive(operation: str, lands_on: str, then: HostStep) -> None:
     """The driver of a redeploy that started before the cordon may have chosen the host."""
     harness = RolloutHarness(EMPTY, "ann redeploys web-0")
     harness.wait(1_000)
     (event,) = harness.fleet.events.values()
     assert event.status is EventStatus.STARTED
-    harness.say("ann rolls out k: command hosts=h9 command=update")
+    command = " command=update" if operation == "command" else ""
+    harness.say(f"ann rolls out k: {operation} hosts=h9 settle=5{command}")
     harness.advance()
     harness.say("rollout k drains h9")
     harness.advance()
     rollout = harness.fleet.rollouts["k"]
     assert step(harness, "h9") is HostStep.ANNOUNCED
-    assert f"wait for event {event.id} (vm redeploy)" in rollout.blocked
+    assert rollout.blocked == f"host h9 waits for event {event.id} (vm redeploy), which may move VMs there"
     assert wake_at(harness.fleet, rollout, harness.now, Rules()) == harness.now + timedelta(seconds=30)
     done = ReportImpact(
         id=harness.new_id(), by=NODE, event=event.id, result=ImpactResult.DONE, hosts={"web-0": lands_on}
@@ -409,6 +419,52 @@ def test_a_command_waits_for_vms_that_may_arrive(lands_on: str, then: HostStep) 
     harness.give(done)
     harness.advance()
     assert step(harness, "h9") is then
+    assert harness.fleet.rollouts["k"].blocked == ""
+
+
+def test_a_canceled_drain_waits_for_nothing() -> None:
+    """Its host is let go, whatever may still be moved there."""
+    harness = RolloutHarness(EMPTY, "ann redeploys web-0")
+    harness.wait(1_000)
+    harness.say("ann rolls out k: drain hosts=h9")
+    harness.advance()
+    harness.say("rollout k drains h9")
+    harness.advance()
+    assert step(harness, "h9") is HostStep.ANNOUNCED
+    harness.say("ann cancels rollout k")
+    harness.advance()
+    assert ended(harness).result is RolloutResult.CANCELED
+
+
+def test_hosts_that_wait_for_different_events_do_not_keep_the_rollout_busy() -> None:
+    """What the first of them waits for is stated once."""
+    harness = RolloutHarness(f"{EMPTY}; host h8", "web-0 asks", "ann redeploys web-0", "ann redeploys db-0")
+    _, second = harness.fleet.events
+    harness.say("ann rolls out k: command hosts=h8,h9 command=update parallel=2")
+    harness.advance()
+    harness.say("rollout k drains h8")
+    harness.wait(1)
+    harness.say("ann approves E1")
+    harness.say("rollout k drains h9")
+    assert {event.status for event in harness.fleet.events.values()} == {EventStatus.STARTED}
+    harness.advance()
+    blocks = [fact.reason for fact in harness.facts if isinstance(fact, RolloutBlocked)]
+    assert len(blocks) == 1
+    assert f"host h8 waits for event {second}" in blocks[0]
+    assert {step(harness, host) for host in ("h8", "h9")} == {HostStep.ANNOUNCED}
+
+
+def test_a_skipped_host_blocks_nothing() -> None:
+    """What it waited for is stated no more."""
+    harness = RolloutHarness(EMPTY, "ann redeploys web-0")
+    harness.wait(1_000)
+    harness.say("ann rolls out k: command hosts=h3,h9 command=update parallel=2")
+    harness.advance()
+    harness.say("rollout k drains h9")
+    harness.advance()
+    assert harness.fleet.rollouts["k"].blocked.startswith("host h9 waits")
+    harness.say("ann skips h9 of rollout k")
+    harness.advance()
     assert harness.fleet.rollouts["k"].blocked == ""
 
 

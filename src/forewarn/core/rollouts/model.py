@@ -259,6 +259,11 @@ class Rollout(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, kw_only
     def has_windows(self) -> bool:
         return bool(self.terms.windows or self.fleet_windows)
 
+    @property
+    def needs_check(self) -> bool:
+        """Whether the next wave waits for its gate and its alerts to be asked for."""
+        return bool(self.terms.gate or self.terms.alerts) and self.checked <= self.wave
+
 
 class HostRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How a host stands in a rollout."""

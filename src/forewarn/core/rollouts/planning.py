@@ -12,8 +12,8 @@ from forewarn.core.model import HostState
 from forewarn.core.notice import Rules
 from forewarn.core.placement import running_on
 from forewarn.core.rollouts import windows
-from forewarn.core.rollouts.advance import why_refused
 from forewarn.core.rollouts.checks import check_terms, expected_length
+from forewarn.core.rollouts.conflicts import why_refused
 from forewarn.core.rollouts.limits import Occupancy, allowed_hosts, choose, why_left_out
 from forewarn.core.rollouts.model import RecordedLength, RolloutOperation, RolloutPrediction, RolloutTerms
 from forewarn.core.rollouts.prediction import Experience, Forecaster, SlowGroup

@@ -27,8 +27,8 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.moves import may_be_uncordoned
 from forewarn.core.notice import Rules
 from forewarn.core.rollouts import host_steps
-from forewarn.core.rollouts.advance import conflicts, queue_reason, why_refused
 from forewarn.core.rollouts.checks import check_terms, expected_length
+from forewarn.core.rollouts.conflicts import conflicts, queue_reason, why_refused
 from forewarn.core.rollouts.host_steps import run_of
 from forewarn.core.rollouts.model import (
     HOST_ENDS,

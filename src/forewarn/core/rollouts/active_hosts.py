@@ -1,0 +1,174 @@
+"""The hosts of the wave under way: the next step of each, its limits, and when its part has failed."""
+
+from collections.abc import Generator, Iterator
+from datetime import datetime, timedelta
+
+from forewarn.core import moves
+from forewarn.core.commands import AdvanceRollout
+from forewarn.core.facts import AnyFact, Postponed, RolloutHostChanged, RolloutHostFailing
+from forewarn.core.fleet import Fleet
+from forewarn.core.model import NODE, Event, HostState
+from forewarn.core.notice import Rules, whole_second
+from forewarn.core.rollouts import host_steps, windows
+from forewarn.core.rollouts.checks import command_length
+from forewarn.core.rollouts.host_steps import run_of
+from forewarn.core.rollouts.model import HostRun, HostStep, Rollout, RolloutOperation, RolloutState, WindowClose
+
+_REMOVED = "the host was removed from the fleet"
+
+Hold = tuple[str, datetime | None]
+"""What a host waits for, and until when if that is known."""
+_NOTHING: Hold = "", None
+
+
+def follow_hosts(
+    fleet: Fleet, rollout: Rollout, command: AdvanceRollout, now: datetime, rules: Rules
+) -> Generator[AnyFact, None, Hold]:
+    """Let each host of the wave take its next step; return what the first of those waits for that may not."""
+    failures: list[tuple[str, str]] = []
+    changed: set[str] = set()
+    holds: list[Hold] = []
+    for host in rollout.active:
+        run = run_of(fleet, rollout, host)
+        if run is None:
+            continue
+        if reason := _failure_of(fleet, rollout, run):
+            failures.append((host, reason))
+            continue
+        for fact in _follow_host(fleet, rollout, run, command, now, rules, holds):
+            if isinstance(fact, RolloutHostChanged | RolloutHostFailing):
+                changed.add(host)
+            yield fact
+    yield from host_steps.fail(fleet, rollout, failures, now, changed=changed)
+    return holds[0] if holds else _NOTHING
+
+
+def _failure_of(fleet: Fleet, rollout: Rollout, run: HostRun) -> str:
+    """Say why a host fails now; empty if it does not."""
+    match run.step:
+        case HostStep.ASKING | HostStep.PLANNING | HostStep.COMMAND if run.host not in fleet.hosts:
+            return _REMOVED
+        case HostStep.ANNOUNCED if not run.events and run.failure:
+            return run.failure if run.then is HostStep.FAILED else ""
+        case HostStep.ANNOUNCED if not run.events:
+            return _undone(fleet, rollout, run)
+    return ""
+
+
+def _follow_host(
+    fleet: Fleet,
+    rollout: Rollout,
+    run: HostRun,
+    command: AdvanceRollout,
+    now: datetime,
+    rules: Rules,
+    holds: list[Hold],
+) -> Iterator[AnyFact]:
+    """Yield a host's next step; what it waits for is added to ``holds``."""
+    is_command = rollout.terms.operation is RolloutOperation.COMMAND
+    is_stopping = rollout.state is RolloutState.STOPPING
+    match run.step:
+        case HostStep.SETTLING if run.until is None or run.until <= now:
+            yield RolloutHostChanged(rollout.name, run.host, now, HostStep.DONE)
+        case HostStep.ANNOUNCED if run.events and (undone := _undone(fleet, rollout, run)):
+            yield from host_steps.withdraw(fleet, rollout, run, now, undone, HostStep.FAILED)
+        case HostStep.ANNOUNCED if run.events:
+            yield from _keep_limits(fleet, rollout, run, now, rules)
+        case HostStep.ANNOUNCED if run.failure:
+            yield from host_steps.leave(fleet, rollout, run, now, run.failure, run.then)
+        case HostStep.ANNOUNCED if is_command and is_stopping:
+            yield from host_steps.leave(fleet, rollout, run, now, rollout.reason, HostStep.SKIPPED)
+        case HostStep.ANNOUNCED if (
+            rollout.terms.operation.drains and not is_stopping and (hold := _hold_of(fleet, rollout, run, now, rules))
+        ):
+            holds.append(hold)
+        case HostStep.ANNOUNCED if is_command:
+            yield RolloutHostChanged(
+                rollout.name,
+                run.host,
+                now,
+                HostStep.COMMAND,
+                node=command.node,
+                term=command.term,
+                driver=command.driver,
+            )
+        case HostStep.ANNOUNCED:
+            yield from host_steps.finish(fleet, rollout, run, now, rules)
+
+
+def _undone(fleet: Fleet, rollout: Rollout, run: HostRun) -> str:
+    """Say why the operation does not come about on a host that was announced; empty while it may, or did.
+
+    An event of a VM that has left or is deallocated may be canceled: there is nothing left to be done to it.
+    """
+    if run.failure:
+        return ""
+    if run.host not in fleet.hosts:
+        return _REMOVED
+    for name, because in run.canceled.items():
+        if fleet.state_of(run.host) is HostState.FAILED or _stays(fleet, name, run.host):
+            return f"an event was canceled: {because}"
+    if rollout.terms.operation.drains and not run.events and rollout.state is not RolloutState.STOPPING:
+        staying = [name for name in sorted(fleet.vms_on(run.host)) if _stays(fleet, name, run.host)]
+        if staying:
+            return f"VMs are on the host after its drain: {', '.join(staying[:5])}; move them, then retry"
+    return ""
+
+
+def _stays(fleet: Fleet, name: str, host: str) -> bool:
+    vm = fleet.vms.get(name)
+    return vm is not None and not vm.deallocated and vm.standing_on == host
+
+
+def _hold_of(fleet: Fleet, rollout: Rollout, run: HostRun, now: datetime, rules: Rules) -> Hold | None:
+    """Return what a drained host waits for, and until when; None where it is empty and stays so.
+
+    A command begins as soon as a window is open for as long as it is expected to take.
+    """
+    if rollout.terms.operation is RolloutOperation.COMMAND and rollout.has_windows:
+        longest = command_length(rollout.terms, rules, rollout.command_lasts)
+        lasts = timedelta(seconds=min(longest, rollout.lasts))
+        opens = windows.next_start(rollout.terms.windows, rollout.fleet_windows, now, lasts)
+        if opens != now:
+            return "commands on hosts wait for a maintenance window", opens
+    if arriving := next(moves.arriving_at(fleet, run.host, now, run.at), None):
+        reason = f"host {run.host} waits for event {arriving.id} ({arriving.operation}), which may move VMs there"
+        return reason, None
+    return None
+
+
+def _keep_limits(fleet: Fleet, rollout: Rollout, run: HostRun, now: datetime, rules: Rules) -> Iterator[AnyFact]:
+    """Let a host fail that takes too long; postpone or withdraw what a window no longer lets start."""
+    if run.failure and host_steps.scheduled(fleet, run):
+        yield from host_steps.withdraw(fleet, rollout, run, now, run.failure, run.then)
+        return
+    limit = limit_of(fleet, rollout, run, rules)
+    if limit and limit <= now and not run.failure:
+        reason = f"it took longer than {rollout.terms.host_limit} s"
+        yield from host_steps.withdraw(fleet, rollout, run, now, reason, HostStep.FAILED)
+        return
+    if not rollout.has_windows or run.failure:
+        return
+    moved = [(event, when) for event in host_steps.scheduled(fleet, run) if (when := _moved(rollout, event, now))]
+    if moved and rollout.terms.at_close is WindowClose.WITHDRAW:
+        reason = f"the maintenance window of rollout {rollout.name} has closed"
+        yield from host_steps.withdraw(fleet, rollout, run, now, reason, HostStep.WAITING)
+        return
+    for event, when in moved:
+        reason = f"the maintenance window of rollout {rollout.name} has closed"
+        yield Postponed(event.id, now, NODE, 0, when, reason, group=event.group)
+
+
+def _moved(rollout: Rollout, event: Event, now: datetime) -> datetime | None:
+    """Return the time in a later window that an event is to be postponed to; None where it can stay."""
+    least = max(event.not_before, now)
+    start = host_steps.next_start(rollout, least)
+    return whole_second(start) if start and start > least else None
+
+
+def limit_of(fleet: Fleet, rollout: Rollout, run: HostRun, rules: Rules) -> datetime | None:
+    """Return when a host has taken too long, from the earliest NotBefore of its events on."""
+    if not rollout.terms.host_limit or run.step is not HostStep.ANNOUNCED or run.failure or not run.events:
+        return None
+    begins_at = min(fleet.events[id_].not_before for id_ in run.events)
+    return max(begins_at, run.began_at) + timedelta(seconds=rollout.terms.host_limit / rules.hurry)
