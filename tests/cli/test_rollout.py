@@ -1,16 +1,21 @@
 """Commands on rollouts: planned, started, steered and shown."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from forewarn.cli import watching
+from forewarn.cli.rollout_output import rollout_lines
 from forewarn.control.client import ControlClient
-from forewarn.control.rollout_views import RolloutDetail
+from forewarn.control.rollout_views import RolloutDetail, RolloutHostView
 from forewarn.core.facts import RolloutWaveStarted
+from forewarn.core.rollouts.model import HostStep, RolloutOperation, RolloutTerms
 from tests.cli.conftest import Forewarn
 from tests.harness import ApiHarness
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 def test_a_plan_prints_waves_prediction_and_slow_groups(harness: ApiHarness, forewarn: Forewarn) -> None:
@@ -27,9 +32,9 @@ def test_a_plan_that_cannot_be_carried_out_names_why(harness: ApiHarness, forewa
     """The exit code says so; start refuses it likewise."""
     given = ("--operation", "reboot", "--all", "--group-share", "20%")
     told = forewarn("rollout", "plan", "kernel", *given)
-    assert (told.code, "alone has 1 of the" in told.out) == (1, True)
+    assert (told.code, "is less than one VM" in told.out) == (1, True)
     refused = forewarn("rollout", "start", "kernel", *given)
-    assert (refused.code, "larger --group-share" in refused.err) == (1, True)
+    assert (refused.code, "or more" in refused.err) == (1, True)
     assert harness.node.replica.fleet.rollouts == {}
 
 
@@ -38,7 +43,9 @@ def test_a_rollout_is_started_shown_and_steered(harness: ApiHarness, forewarn: F
     assert "is running" in forewarn("rollout", "start", "kernel", "--operation", "reboot", "--all").out
     again = forewarn("rollout", "start", "kernel", "--operation", "reboot", "--all")
     assert (again.code, "rollout kernel is running already" in again.err) == (1, True)
-    assert "is paused" in forewarn("rollout", "pause", "kernel").out
+    paused = forewarn("rollout", "pause", "kernel").out.splitlines()
+    assert paused[0].startswith("rollout kernel (reboot) is paused: paused by ")
+    assert paused[-1] == "go on: forewarn rollout resume kernel; end it: forewarn rollout cancel kernel"
     assert forewarn("rollout", "edit", "kernel", "--parallel", "2", "--json").json["terms"]["parallel"] == 2
     assert "is running" in forewarn("rollout", "resume", "kernel").out
     assert forewarn("rollout", "skip", "kernel", "h1", "--json").json["skipped"] == 1
@@ -172,3 +179,34 @@ def test_history_shows_the_decisions_of_a_rollout(harness: ApiHarness, forewarn:
     lines = [json.loads(line) for line in forewarn("history", "--rollout", "kernel", "--json").out.splitlines()]
     assert {"rollout-started", "rollout-wave-started"} <= {line["fact"] for line in lines}
     assert {line["detail"]["rollout"] for line in lines} == {"kernel"}
+
+
+def test_a_rollout_that_waits_for_its_window_says_until_when() -> None:
+    """The VMs are told before the window opens, so that there are two times."""
+    found = RolloutDetail(
+        name="k",
+        state="paused",
+        reason="host h2 failed: no room",
+        blocked="the next maintenance window opens at 2026-01-03T01:00:00Z; VMs are told before",
+        blocked_until=datetime(2026, 1, 3, 0, 45, tzinfo=UTC),
+        operation="reboot",
+        by="root",
+        started_at=NOW,
+        wave=1,
+        hosts=3,
+        done=0,
+        failed=1,
+        skipped=0,
+        active=1,
+        waiting=1,
+        terms=RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True),
+        current=(
+            RolloutHostView(
+                host="h1", step=HostStep.SETTLING, wave=1, since=NOW, until=NOW + timedelta(minutes=5), reason=""
+            ),
+        ),
+    )
+    lines = list(rollout_lines(found, NOW))
+    assert lines[-3].startswith("waits until Sat 3 Jan 00:45 UTC: the next maintenance window opens at")
+    assert lines[-2] == "h1 is settling since 12:00:00 UTC until 12:05 UTC"
+    assert lines[-1].startswith("try failed hosts again: forewarn rollout retry k; go on: forewarn rollout resume k;")

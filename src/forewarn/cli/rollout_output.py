@@ -67,10 +67,12 @@ def rollout_lines(found: "RolloutDetail", now: datetime) -> Iterator[str]:
     yield f"[{bar:<{_BAR}}] {share:.0%}  {counts}, wave {found.wave}"
     yield from _times(found, now)
     if found.blocked:
-        until = f", until {clock(found.blocked_until, now)}" if found.blocked_until else ""
-        yield f"waits: {found.blocked}{until}"
+        until = f" until {clock(found.blocked_until, now)}" if found.blocked_until else ""
+        yield f"waits{until}: {found.blocked}"
     for host in found.current:
-        yield f"{host.host} is {host.step} since {clock(host.since, now)}{f': {host.reason}' if host.reason else ''}"
+        until = f" until {clock(host.until, now)}" if host.until else ""
+        reason = f": {host.reason}" if host.reason else ""
+        yield f"{host.host} is {host.step} since {clock(host.since, now)}{until}{reason}"
     for event in found.events:
         until = f" until {clock(event.until, now)}" if event.until else ""
         behind = f" behind event {event.behind[:8]}" if event.behind else ""
@@ -83,6 +85,9 @@ def rollout_lines(found: "RolloutDetail", now: datetime) -> Iterator[str]:
         yield f"last check: {found.check_detail}"
     for host in found.ended:
         yield f"{host.host} {'failed' if host.step == 'failed' else 'is skipped'}: {host.reason}"
+    if found.state == "paused":
+        again = f"try failed hosts again: forewarn rollout retry {found.name}; " if found.failed else ""
+        yield f"{again}go on: forewarn rollout resume {found.name}; end it: forewarn rollout cancel {found.name}"
 
 
 def _times(found: "RolloutDetail", now: datetime) -> Iterator[str]:

@@ -51,6 +51,8 @@ class RolloutHostView(msgspec.Struct, frozen=True, kw_only=True):
     step: HostStep
     wave: int
     since: datetime
+    until: datetime | None = None
+    """When it has settled."""
     reason: str = ""
     exit_status: int | None = None
 
@@ -220,6 +222,7 @@ def _view_run(run: HostRun) -> RolloutHostView:
         step=run.step,
         wave=run.wave,
         since=run.at,
+        until=run.until,
         reason=run.reason or run.failure,
         exit_status=run.exit_status,
     )

@@ -151,4 +151,6 @@ def _get(url: str, timeout: float) -> WebResponse:
     try:
         return send(WebRequest(url, b"", {}, "GET"), timeout)
     except NoWebResponse as error:
-        raise GateUnusable(f"{shown_url(url)} does not answer: {error}") from None
+        raise GateUnusable(
+            f"{shown_url(url)}, which waves depend on, does not answer: {error}; see that it runs, or name another"
+        ) from None

@@ -75,6 +75,16 @@ def test_all_hosts_that_break_a_limit_alone_are_named() -> None:
     )
 
 
+def test_a_share_of_less_than_one_vm_is_named_once_for_each_group() -> None:
+    """To move VMs would not help; the least share that would is named."""
+    (first, second) = plan(RolloutHarness(WEB), group_share=0.3).problems
+    for problem, group, running, least in ((first, "db", 2, "50%"), (second, "web", 3, "34%")):
+        assert problem == (
+            f"a share of 30% of the {running} running VMs of group {group} is less than one VM, so that no host with "
+            f"one of them could ever be maintained; give --group-share {least} or more"
+        )
+
+
 def test_vms_of_several_domains_on_one_host_are_noted() -> None:
     """Their events are separated in time."""
     harness = RolloutHarness(

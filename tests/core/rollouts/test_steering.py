@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.core.commands import StartRollout
-from forewarn.core.errors import Refused
+from forewarn.core.errors import Refused, Unknown
 from forewarn.core.facts import Announced, RolloutEnded
 from forewarn.core.model import EventStatus
 from forewarn.core.rollouts.checks import check_gate
@@ -31,7 +31,10 @@ from tests.core.rollouts.harness import WEB, RolloutHarness
         ("reboot hosts=h1 all_hosts=true", "leave one of them out"),
         ("reboot hosts=h1 parallel=0", "give --parallel 1 or more"),
         ("reboot hosts=h1 fleet_share=0.1", "less than one host.* give --fleet-share 34% or more"),
-        ("reboot hosts=h1 group_share=0.3", "host h1 alone has 1 of the 2 running VMs of group db.* move 1 of db-0"),
+        (
+            "reboot hosts=h1 group_share=0.3",
+            "30% of the 2 running VMs of group db is less than one VM.* --group-share 50%",
+        ),
         ("reboot hosts=h1 windows=Satday", "maintenance window 'Satday' cannot be read"),
         ("reboot hosts=h1 windows=Sat_02:00-02:01 expected=600", "no window is long enough"),
         ("reboot hosts=h1 gate=ftp://x", "is no web address; write it like http://HOST/health"),
@@ -150,6 +153,25 @@ def test_a_skipped_host_is_left_out() -> None:
     harness.finish("k")
     end = next(fact for fact in harness.facts if isinstance(fact, RolloutEnded))
     assert (end.done, end.skipped) == (1, 2)
+
+
+def test_a_skipped_host_is_retried_if_it_is_named() -> None:
+    """Without names only those are that failed; the refusal says so."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot all_hosts=true")
+    with pytest.raises(Refused, match=r"no host of rollout k has failed; there is nothing to retry$"):
+        harness.say("ann retries rollout k")
+    harness.say("ann skips h3 of rollout k")
+    with pytest.raises(Refused, match=r"there is nothing to retry; a skipped one is retried if you name it$"):
+        harness.say("ann retries rollout k")
+    harness.say("ann retries rollout k h3")
+    assert harness.fleet.rollouts["k"].skipped == 0
+
+
+def test_a_rollout_that_has_ended_cannot_be_steered() -> None:
+    """The refusal says where it is shown."""
+    harness = RolloutHarness(WEB, "ann rolls out kernel: reboot all_hosts=true")
+    with pytest.raises(Unknown, match=r"rollout 'kernl'; did you mean 'kernel.\?; .* list --all' shows"):
+        harness.say("ann pauses rollout kernl")
 
 
 def test_a_retried_host_begins_again() -> None:

@@ -173,7 +173,7 @@ def _window_hold(
     announce_at = start - max(notice, timedelta(seconds=rollout.terms.lead / rules.hurry))
     if announce_at <= now:
         return None
-    return f"the next maintenance window opens at {start:%Y-%m-%dT%H:%M:%SZ}", announce_at
+    return f"the next maintenance window opens at {start:%Y-%m-%dT%H:%M:%SZ}; VMs are told before", announce_at
 
 
 def _ended(rollout: Rollout, now: datetime, result: RolloutResult, reason: str, rules: Rules) -> RolloutEnded:

@@ -113,6 +113,12 @@ class Occupancy:
         for group, here in sorted(self.groups_on(host).items()):
             running = self._running_of(group)
             allowed = allowed_vms(self._terms, running)
+            if not allowed:
+                return (
+                    f"a share of {self._terms.group_share:.0%} of the {running} running VMs of group {group} is less "
+                    "than one VM, so that no host with one of them could ever be maintained; "
+                    f"give --group-share {least_share(running)} or more"
+                )
             if here > allowed:
                 names = [name for name in sorted(self._fleet.vms_on(host)) if self._fleet.vms[name].group == group]
                 return (
@@ -138,7 +144,7 @@ class Occupancy:
 
 
 def least_share(total: int) -> str:
-    """Return the smallest share of the fleet that lets one host be maintained, as it is written."""
+    """Return the smallest share that is one of so many hosts or VMs, as it is written."""
     return f"{ceil(100 / total)}%"
 
 

@@ -141,7 +141,7 @@ def _problems(
         yield str(refused)
         occupancy = Occupancy(fleet, terms)
         alone = (occupancy.alone_against(host) for host in hosts if not why_left_out(fleet, terms, host))
-        yield from (each for each in alone if each and each != str(refused))
+        yield from (each for each in dict.fromkeys(alone) if each and each != str(refused))
         return
     lasts = timedelta(seconds=expected_length(terms, rules, recorded))
     yield from _quiet_problems(fleet, terms, hosts, now, rules, lasts)

@@ -12,7 +12,7 @@ from forewarn.core.commands import (
     SkipHost,
     StartRollout,
 )
-from forewarn.core.errors import Refused, unknown
+from forewarn.core.errors import Refused, Unknown, unknown
 from forewarn.core.facts import (
     AnyFact,
     HostCordonSet,
@@ -45,7 +45,8 @@ def find_rollout(fleet: Fleet, name: str) -> Rollout:
     """Return the rollout of that name that has not ended."""
     if rollout := fleet.rollouts.get(name):
         return rollout
-    raise unknown("unfinished rollout", name, fleet.rollouts)
+    error = unknown("unfinished rollout", name, fleet.rollouts)
+    raise Unknown(f"{error}; 'forewarn rollout list --all' shows those that have ended")
 
 
 def start(fleet: Fleet, command: StartRollout, now: datetime, rules: Rules) -> Iterator[AnyFact]:
@@ -147,7 +148,8 @@ def retry(fleet: Fleet, command: RetryHosts, now: datetime) -> Iterator[AnyFact]
     steps = {host: run.step for host in rollout.hosts if (run := run_of(fleet, rollout, host))}
     hosts = command.hosts or tuple(host for host, step in steps.items() if step is HostStep.FAILED)
     if not hosts:
-        raise Refused(f"no host of rollout {rollout.name} has failed; there is nothing to retry")
+        hint = "; a skipped one is retried if you name it" if rollout.skipped else ""
+        raise Refused(f"no host of rollout {rollout.name} has failed; there is nothing to retry{hint}")
     for host in hosts:
         _check_member(rollout, host)
         if steps.get(host) not in (HostStep.FAILED, HostStep.SKIPPED):
