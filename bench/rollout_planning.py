@@ -41,8 +41,12 @@ class WaveCost(msgspec.Struct, frozen=True):
     seconds: float
 
 
-def make_fleet(vms: int, hosts: int, groups: int) -> Fleet:
-    """Return a fleet whose groups are spread over hosts, five update domains and three fault domains."""
+def make_fleet(vms: int, hosts: int, groups: int, *, in_order: bool = False) -> Fleet:
+    """Return a fleet whose groups are spread over hosts, five update domains and three fault domains.
+
+    ``in_order``: neighbouring hosts have VMs of neighbouring groups, so that ten of them have VMs of equally many
+    groups in a fleet of any size.
+    """
     fleet = Fleet()
     with collection_paused():
         fleet.evolve(
@@ -53,7 +57,7 @@ def make_fleet(vms: int, hosts: int, groups: int) -> Fleet:
                     Vm(
                         f"vm-{number}",
                         f"group-{number % groups}",
-                        f"host-{(number * 7919 + number // groups * 31) % hosts}",
+                        f"host-{_place(number, groups, hosts) if not in_order else number * hosts // vms}",
                         update_domain=number // groups % 5,
                         fault_domain=number // groups % 3,
                     )
@@ -62,6 +66,10 @@ def make_fleet(vms: int, hosts: int, groups: int) -> Fleet:
             )
         )
     return fleet
+
+
+def _place(number: int, groups: int, hosts: int) -> int:
+    return (number * 7919 + number // groups * 31) % hosts
 
 
 def measure_planning(fleet: Fleet) -> PlanningCost:
@@ -97,5 +105,6 @@ def _peak() -> int:
 
 if __name__ == "__main__":
     what, *sizes = sys.argv[1:]
-    measure = measure_planning if what == "plan" else measure_waves
-    sys.stdout.buffer.write(msgspec.json.encode(measure(make_fleet(*map(int, sizes)))))
+    plans = what == "plan"
+    made = make_fleet(*map(int, sizes), in_order=not plans)
+    sys.stdout.buffer.write(msgspec.json.encode(measure_planning(made) if plans else measure_waves(made)))
