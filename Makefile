@@ -57,7 +57,7 @@ test-pacemaker: tools ## Test the pacemaker handler on two real nodes, as root
 
 test-cluster: tools ## Test a cluster with ROUNDS (200) rounds of random faults, made of SEED (1), as root
 	@tools/debian-packages iproute2 nftables openssl postgresql
-	@SEED=$(or $(SEED),1) ROUNDS=$(or $(ROUNDS),200) $(PY) -m pytest -q -o log_cli=true -o log_cli_level=INFO slow/cluster
+	@SEED=$(or $(SEED),1) ROUNDS=$(or $(ROUNDS),200) $(PY) -m pytest -q -o log_cli=true -o log_cli_level=INFO -o faulthandler_timeout=0 slow/cluster
 
 test-workers: tools ## Test workers with ROUNDS (100) rounds of random faults, made of SEED (1)
 	@SEED=$(or $(SEED),1) ROUNDS=$(or $(ROUNDS),100) $(PY) -m pytest -q -o log_cli=true -o log_cli_level=INFO -o faulthandler_timeout=0 slow/workers
