@@ -2,6 +2,7 @@
 
 import sys
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,9 @@ from forewarn.core.notice import Rules
 from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
 from tests.core.harness import NOON
 
+if TYPE_CHECKING:
+    from _typeshed import TraceFunction
+
 TEN = tuple(f"host-{number}" for number in range(10))
 
 
@@ -22,7 +26,7 @@ def lines_of_a_wave(fleet: Fleet, terms: RolloutTerms) -> int:
     enact(fleet, StartRollout(id="1" * 32, by=NODE, name="k", terms=terms), NOON, Rules())
     lines = 0
 
-    def count(_: FrameType, event: str, __: object) -> object:
+    def count(_: FrameType, event: str, __: object) -> "TraceFunction":
         nonlocal lines
         lines += event == "line"
         return count
