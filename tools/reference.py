@@ -7,8 +7,10 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from enum import StrEnum
+from functools import cache
+from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
 from typing import get_args, get_type_hints
 
 import click
@@ -53,16 +55,16 @@ _WORDS = {
 _RECORDS = {kind.__name__ for kind in (*_PARTS, *_NESTED)}
 
 
-def pages() -> dict[Path, str]:
-    """Return every generated page."""
+def generators() -> dict[Path, Callable[[], str]]:
+    """Return for every generated page what writes it."""
     return {
-        FOLDER / "commands.md": commands_page(),
-        FOLDER / "settings.md": settings_page(),
-        FOLDER / "agent.md": agent_page(),
-        FOLDER / "facts.md": facts_page(),
-        FOLDER / "scenarios.md": scenarios_page(),
-        FOLDER / "azure.md": azure_page(),
-        FOLDER / "openapi.json": f"{json.dumps(openapi.describe(), indent=2)}\n",
+        FOLDER / "commands.md": commands_page,
+        FOLDER / "settings.md": settings_page,
+        FOLDER / "agent.md": agent_page,
+        FOLDER / "facts.md": facts_page,
+        FOLDER / "scenarios.md": scenarios_page,
+        FOLDER / "azure.md": azure_page,
+        FOLDER / "openapi.json": lambda: f"{json.dumps(openapi.describe(), indent=2)}\n",
     }
 
 
@@ -155,11 +157,11 @@ What `forewarn network` works on; see [Link-local network](../how-to/set-up-link
 
 ## [drivers.simulated]
 
-{_driver_table(simulated, simulated.SimulatedSettings)}
+{_driver_table(simulated.SimulatedSettings)}
 
 ## [drivers.command]
 
-{_driver_table(command, command.CommandDriverSettings)}
+{_driver_table(command.CommandDriverSettings)}
 
 [Command driver](../how-to/drive-machines-with-a-command.md) explains how to write the program.
 
@@ -233,8 +235,7 @@ def _settings_table(usual: msgspec.Struct, before: str = "") -> str:
 
 
 def facts_page() -> str:
-    tree = ast.parse(inspect.getsource(facts))
-    told = "\n\n".join(_told_fact(kind, tree) for kind in get_args(facts.AnyFact))
+    told = "\n\n".join(_told_fact(kind) for kind in get_args(facts.AnyFact))
     records = "\n\n".join(_told_record(kind) for kind in (*_PARTS, *_NESTED))
     return f"""\
 # Facts
@@ -314,15 +315,13 @@ A scenario without VMs has one, `{scenario.USUAL_VM}`.
 """
 
 
-def _told_fact(kind: type[msgspec.Struct], tree: ast.Module) -> str:
-    docs = {key: text for each in _records_of(kind) for key, text in _field_docs(tree, each.__name__).items()}
+def _told_fact(kind: type[msgspec.Struct]) -> str:
+    docs = {key: text for each in _records_of(kind) for key, text in _field_docs(each).items()}
     return f"## {kind.__struct_config__.tag}\n\n{_first(kind)}\n\n{_fields(kind, docs)}"
 
 
 def _told_record(kind: type[msgspec.Struct]) -> str:
-    module = inspect.getmodule(kind)
-    docs = _field_docs(ast.parse(inspect.getsource(module)), kind.__name__) if module else {}
-    return f"### {kind.__name__}\n\n{_first(kind)}\n\n{_fields(kind, docs)}"
+    return f"### {kind.__name__}\n\n{_first(kind)}\n\n{_fields(kind, _field_docs(kind))}"
 
 
 def _first(kind: type[msgspec.Struct]) -> str:
@@ -360,15 +359,13 @@ def ast_hints(kind: type[msgspec.Struct]) -> dict[str, str]:
     return {
         each.target.id: ast.unparse(each.annotation)
         for owner in reversed(_records_of(kind))
-        for tree in ast.parse(inspect.getsource(owner)).body
-        if isinstance(tree, ast.ClassDef)
-        for each in tree.body
+        for each in _definition(owner).body
         if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
     }
 
 
-def _driver_table(module: ModuleType, kind: type[msgspec.Struct]) -> str:
-    docs = _field_docs(ast.parse(inspect.getsource(module)), kind.__name__)
+def _driver_table(kind: type[msgspec.Struct]) -> str:
+    docs = _field_docs(kind)
     rows = (
         (
             f"`{field.encode_name}`",
@@ -389,11 +386,22 @@ def _records_of(kind: type[msgspec.Struct]) -> list[type[msgspec.Struct]]:
     return [each for each in kind.__mro__ if issubclass(each, msgspec.Struct) and each is not msgspec.Struct]
 
 
-def _field_docs(tree: ast.Module, name: str) -> dict[str, str]:
+@cache
+def _classes(module: str) -> dict[str, ast.ClassDef]:
+    """Return the definitions of a module's classes; it is parsed once for all of them."""
+    tree = ast.parse(inspect.getsource(import_module(module)))
+    return {each.name: each for each in tree.body if isinstance(each, ast.ClassDef)}
+
+
+def _definition(kind: type) -> ast.ClassDef:
+    return _classes(kind.__module__)[kind.__name__]
+
+
+def _field_docs(kind: type[msgspec.Struct]) -> dict[str, str]:
     """Return the texts that stand below the fields of a class."""
-    (found,) = (each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == name)
+    body = _definition(kind).body
     docs = {}
-    for field, below in zip(found.body, found.body[1:], strict=False):
+    for field, below in pairwise(body):
         match field, below:
             case ast.AnnAssign(target=ast.Name(id=key)), ast.Expr(value=ast.Constant(value=str(text))):
                 docs[key] = " ".join(text.split())
@@ -425,5 +433,5 @@ def _table(headers: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> str:
 
 
 if __name__ == "__main__":
-    for page, text in pages().items():
-        page.write_text(text, encoding="utf-8")
+    for page, generate in generators().items():
+        page.write_text(generate(), encoding="utf-8")

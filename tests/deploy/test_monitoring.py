@@ -198,7 +198,7 @@ def receiver() -> Iterator[tuple[int, list[dict[str, Any]]]]:
             """Say nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Hook) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield server.server_port, received

@@ -10,7 +10,7 @@ from forewarn.core.facts import FleetChanged
 from forewarn.core.model import GroupKind, GroupTerms, Vm
 from forewarn.metadata.limits import Limits
 from forewarn.metadata.monotonic_reads import AwaitedChanges, LeaderDocument
-from tests.metadata.harness import EVENTS, RunningMetadataHarness, get, harness, on_both_loops
+from tests.metadata.harness import EVENTS, GENEROUS, RunningMetadataHarness, get, harness, on_both_loops
 
 LEADERS = LeaderDocument(b"web-9", b'"\r\nContent-Length: 6\r\n\r\nleader')
 
@@ -41,9 +41,9 @@ def held(site: RunningMetadataHarness) -> int:
 
 
 @asynccontextmanager
-async def impatient() -> AsyncIterator[RunningMetadataHarness]:
+async def impatient(limits: Limits = GENEROUS) -> AsyncIterator[RunningMetadataHarness]:
     """Run a service that waits a moment instead of a second, where nothing comes."""
-    async with harness() as site:
+    async with harness(limits) as site:
         site.service.longest_wait = 0.02
         yield site
 
@@ -172,7 +172,7 @@ async def test_a_leader_that_may_lack_something_shows_nothing_older() -> None:
 @on_both_loops
 async def test_a_request_that_waits_costs_its_rate_once() -> None:
     """The fast path passes it on, which is no second request."""
-    async with harness(Limits(rate=0.1, burst=2)) as site:
+    async with impatient(Limits(rate=0.1, burst=2)) as site:
         site.service.leader_documents = FakeLeader()
         assert [(await site.ask(seen("web-8"))).status for _ in range(3)] == [200, 200, 429]
 
