@@ -90,12 +90,15 @@ def is_counted(counts: Counter[Key], key: Key) -> bool:
     return counts[key] >= 0
 
 
+def find_files(patterns: Sequence[str]) -> list[Path]:
+    return sorted({path for pattern in patterns for path in ROOT.glob(pattern) if path.suffix == ".py"})
+
+
 def find_mutations(patterns: Sequence[str]) -> list[Mutation]:
     """Return the mutations of the files that match."""
-    files = sorted({path for pattern in patterns for path in ROOT.glob(pattern) if path.suffix == ".py"})
     return [
         mutation
-        for path in files
+        for path in find_files(patterns)
         for mutation in mutations_of(str(path.relative_to(ROOT)), path.read_text(encoding="utf-8"))
     ]
 

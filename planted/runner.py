@@ -21,7 +21,8 @@ _COPIED = ("bench", "demo", "deploy", "docs", "examples", "planted", "src", "tes
 _FILES = ("CHANGELOG.md", "Makefile", "README.md", "constraints.txt", "pyproject.toml")
 _PASSED, _FAILED, _NO_TESTS = 0, 1, 5
 """Exit codes of pytest; the first two also of the simulator."""
-_PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-m", "not end_to_end")
+_PYTEST = ("-m", "pytest", "-q", "-x", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-m")
+_FAST_FIRST = ("not end_to_end", "end_to_end")
 _SIMULATE = ("-m", "forewarn.simulator", "--jobs", "1", "--no-shrink", "--failures", "1", "--seeds")
 DEFAULT_SEEDS = 500
 _LONGEST_CHECK = 36_000.0
@@ -116,7 +117,7 @@ def _environment(copy: Path) -> dict[str, str]:
 
 def _run_one(fault: Fault, copy: Path, seeds: int) -> Finding:
     tests = [each for each in fault.found_by if each != SIMULATOR and not seeds]
-    commands = [(*_PYTEST, *tests)] if tests else []
+    commands = [(*_PYTEST, which, *tests) for which in _FAST_FIRST] if tests else []
     if seeds or SIMULATOR in fault.found_by:
         commands.append((*_SIMULATE, str(seeds or DEFAULT_SEEDS)))
     began = time.monotonic()

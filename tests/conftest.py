@@ -9,10 +9,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 from forewarn.logs import HumanFormatter
+from tests.order import long_tests_first
 
 # No deadline and no complaint about slow data: both measure how busy the machine is, not the code.
 settings.register_profile(
-    "check", max_examples=20, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    "check", max_examples=10, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("test", settings.get_profile("check"), max_examples=200)
 # For a night's search: other examples each time, and a line with which to repeat what failed.
@@ -29,8 +30,20 @@ settings.register_profile(
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
 
+CERTIFICATES = {"authority", "certificate", "foreign_authority"}
+"""Fixtures that run the program openssl."""
+
 # What collection makes lives until the end: the garbage collector need not go through it again and again.
 gc.disable()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests that need openssl to `make test`, which installs it; begin with the long tests."""
+    for item in items:
+        if isinstance(item, pytest.Function) and not CERTIFICATES.isdisjoint(item.fixturenames):
+            item.add_marker("end_to_end")
+    workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
+    items[:] = long_tests_first(items, workers, lambda item: bool(item.get_closest_marker("end_to_end")))
 
 
 def pytest_collection_finish() -> None:

@@ -100,6 +100,7 @@ def test_what_was_done_at_run_time_survives_a_start(harness: FleetFileHarness) -
     harness.start(look)
 
 
+@pytest.mark.end_to_end
 def test_a_held_removal_waits_over_restarts_and_snapshots(harness: FleetFileHarness) -> None:
     """It is named until the event ends, and then carried out in the same append."""
 

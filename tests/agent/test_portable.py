@@ -53,6 +53,7 @@ def run(program: str, *arguments: str) -> tuple[str, str]:
     return ended.stdout, ended.stderr
 
 
+@pytest.mark.end_to_end
 def test_nothing_unix_only_is_imported() -> None:
     """With those modules hidden, every module of agent and client can be imported."""
     assert run(IMPORTS) == ("well\n", "")

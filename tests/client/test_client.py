@@ -21,15 +21,15 @@ from tests.client.hostile_server import CannedResponse, HostileServer, whole
 
 
 class HurriedClient(Client):
-    """A client that pauses for a thousandth of the time."""
+    """A client that pauses for a hundred-thousandth of the time."""
 
     def _pause(self, pause: Pause) -> object:
-        return super()._pause(replace(pause, seconds=pause.seconds / 1_000))
+        return super()._pause(replace(pause, seconds=pause.seconds / 100_000))
 
 
 @pytest.fixture
 def client(scheduled_events: ScheduledEvents) -> Iterator[Client]:
-    with Client(scheduled_events.url) as client:
+    with HurriedClient(scheduled_events.url) as client:
         yield client
 
 
@@ -141,7 +141,7 @@ def test_more_time_is_given_where_the_group_allows_it(tmp_path: Path) -> None:
 
 def test_who_waits_in_another_thread_ends_with_the_client() -> None:
     """And what is asked afterwards says why it is not answered."""
-    with HostileServer(whole(), CannedResponse(then="hang")) as server, Client(server.url) as client:
+    with HostileServer(whole(), CannedResponse(then="hang")) as server, HurriedClient(server.url) as client:
         documents = client.documents()
         next(documents)
         ended: list[object] = []

@@ -65,6 +65,7 @@ with Emulator("web-0") as emulator:
 """
 
 
+@pytest.mark.end_to_end
 def test_listening_imports_only_what_it_needs() -> None:
     """So that ``forewarn events`` starts fast: nothing heavy is loaded to ask and to print."""
     ended = subprocess.run([sys.executable, "-c", LIGHT], check=True, capture_output=True, text=True)

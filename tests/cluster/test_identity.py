@@ -42,6 +42,7 @@ def test_a_node_stays_with_its_cluster(tmp_path: Path) -> None:
     identity.check(FakeJournal("two"))
 
 
+@pytest.mark.end_to_end
 def test_a_node_of_another_authority_is_refused(tmp_path: Path) -> None:
     """The authority is changed by way of files with both certificates."""
     first, second = Authority(tmp_path / "first"), Authority(tmp_path / "second")

@@ -276,6 +276,7 @@ def test_a_token_is_created_rotated_and_revoked(harness: ApiHarness, client: Con
     assert list(client.tokens()) == []
 
 
+@pytest.mark.end_to_end
 def test_the_client_needs_nothing_of_the_server() -> None:
     """Commands start fast, and work where only they are installed."""
     found = subprocess.run(

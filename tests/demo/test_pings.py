@@ -28,6 +28,7 @@ def test_answers_end_a_silence(site: Site) -> None:
     assert pings.silence("web-0") == pytest.approx(3.0)
 
 
+@pytest.mark.end_to_end
 def test_a_guest_that_answers_is_heard(site: Site) -> None:
     """The program that pings is the real one, and it is gone afterwards."""
     with Pings(site, [GUEST]) as pings:

@@ -43,6 +43,7 @@ def test_what_cannot_be_started_is_a_sentence(argv: list[str]) -> None:
     assert run(argv, b"", 1, 1).problem.startswith("the program could not be started: ")
 
 
+@pytest.mark.end_to_end
 def test_what_cannot_be_killed_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """With a sentence of its own, and without an exit code."""
     monkeypatch.setattr(child_process, "_signal", lambda *_: None)
@@ -52,6 +53,7 @@ def test_what_cannot_be_killed_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert ended == CompletedRun(0, timed_out=True, problem="took too long and cannot be killed", stdout="begun\n")
 
 
+@pytest.mark.end_to_end
 def test_the_process_records_beginning_and_end(tmp_path: Path) -> None:
     """In the form that later versions read: a line when it begins, and the end as a JSON array."""
     record = os.open(tmp_path / "record", os.O_RDWR | os.O_CREAT | os.O_APPEND)

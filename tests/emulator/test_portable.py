@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 UNIX_ONLY = ("fcntl", "grp", "pwd", "pty", "resource", "spwd", "syslog", "termios", "tty", "uvloop", "httptools")
 
 PROGRAM = f"""
@@ -30,6 +32,7 @@ print("well")
 """
 
 
+@pytest.mark.end_to_end
 def test_nothing_unix_only_is_imported() -> None:
     """With those modules hidden, the emulator starts, answers over HTTP and moves its clock."""
     ended = subprocess.run(

@@ -148,7 +148,7 @@ def test_a_chunked_answer_and_one_that_ends_with_the_connection_are_whole() -> N
         b"<html>",
         b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 10_000,
         b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 4_300_000,
-        b"HTTP/1.1 100 Continue\r\n\r\n" * 180_000,
+        pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n" * 180_000, marks=pytest.mark.end_to_end),
     ],
 )
 def test_what_is_no_http_or_too_much_of_it_is_garbled(data: bytes) -> None:

@@ -100,6 +100,7 @@ def test_a_journal_that_holds_something_else_is_refused(source: Path, tmp_path: 
     journal.close()
 
 
+@pytest.mark.end_to_end
 def test_a_journal_without_its_first_entries_is_copied_with_a_snapshot(compacted: Path, tmp_path: Path) -> None:
     """The fleet is the same, and so is what is kept."""
     with opened_source(compacted) as from_, open_target(tmp_path) as to:
@@ -136,6 +137,7 @@ def import_into(tmp_path: Path, text: bytes) -> None:
         transfer(ExportedJournal(io.BytesIO(text), "file"), to)
 
 
+@pytest.mark.end_to_end
 def test_an_export_is_imported_whole(compacted: Path, tmp_path: Path) -> None:
     """With the snapshot from which its entries go on."""
     import_into(tmp_path, exported(compacted))

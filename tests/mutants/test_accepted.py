@@ -25,6 +25,7 @@ def test_an_entry_without_a_reason_is_refused() -> None:
         parse(ENTRY.removesuffix("They are never equal.\n"))
 
 
+@pytest.mark.end_to_end
 def test_every_accepted_mutation_exists() -> None:
     """An entry that fits no code any more is deleted."""
     entries = parse(FILE.read_text(encoding="utf-8"))

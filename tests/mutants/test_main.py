@@ -11,7 +11,7 @@ import pytest
 
 from mutants import __main__ as program
 from mutants import accepted
-from mutants.__main__ import PATTERNS, describe, find_mutations, findings, is_counted, sample
+from mutants.__main__ import PATTERNS, describe, find_files, find_mutations, findings, is_counted, sample
 from mutants.mutations import Mutation, mutations_of
 from mutants.session import ROOT, Finding, Verdict
 
@@ -35,10 +35,10 @@ def test_a_text_that_stands_twice_in_a_function_is_judged_twice() -> None:
 
 def test_folders_within_core_are_changed_too() -> None:
     """Unless other files are named, every module of core and wire is mutated, however deep it lies."""
-    files = {each.file for each in find_mutations(PATTERNS)}
+    files = find_files(PATTERNS)
 
-    assert "src/forewarn/core/turns.py" in files
-    assert "src/forewarn/core/rollouts/planning.py" in files
+    assert ROOT / "src/forewarn/core/turns.py" in files
+    assert ROOT / "src/forewarn/core/rollouts/planning.py" in files
 
 
 def test_another_mutation_does_not_change_the_rest_of_a_sample() -> None:

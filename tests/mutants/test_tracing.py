@@ -10,6 +10,7 @@ SOURCE = "def f(a):\n    if a:\n        return 1\n    return 2\n"
 TESTS = "from traced_example import f\n\ndef test_one(): assert f(1) == 1\n\ndef test_other(): assert f(0) == 1\n"
 
 
+@pytest.mark.end_to_end
 def test_the_lines_that_a_test_runs_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So is whether it fails."""
     source = tmp_path / "src" / "traced_example.py"

@@ -79,9 +79,24 @@ def test_only_a_test_that_fails_finds_a_fault(
     status: int, verdict: Verdict, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tests that cannot be collected, a wrong option and an error of pytest itself say nothing about the fault."""
-    monkeypatch.setattr(runner, "_run_command", Commands(copy, status).run)
+    monkeypatch.setattr(runner, "_run_command", Commands(copy, status, 0).run)
 
     assert [each.verdict for each in run([FAULT])] == [verdict]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "verdict", "runs"),
+    [((1,), Verdict.FOUND, 1), ((0, 1), Verdict.FOUND, 2), ((5, 1), Verdict.FOUND, 2), ((0, 0), Verdict.SURVIVED, 2)],
+)
+def test_end_to_end_tests_run_where_no_fast_test_finds_the_fault(
+    statuses: tuple[int, ...], verdict: Verdict, runs: int, copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the same files, also where these have no fast ones."""
+    commands = Commands(copy, *statuses)
+    monkeypatch.setattr(runner, "_run_command", commands.run)
+
+    assert [each.verdict for each in run([FAULT])] == [verdict]
+    assert len(commands.sources) == runs
 
 
 @pytest.mark.parametrize(("found_by", "seeds"), [("x", 7), (SIMULATOR, 0)])

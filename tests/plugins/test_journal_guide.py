@@ -28,6 +28,7 @@ def written(lines: ModuleType, tmp_path: Path) -> bytes:
     return (tmp_path / "data" / "facts").read_bytes()
 
 
+@pytest.mark.end_to_end
 def test_a_file_that_was_cut_off_holds_whole_batches(
     lines: ModuleType, written: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,8 @@ from forewarn.simulator.plan import Plan, PlannedVm
 
 _HURRY = 10.0
 """A reboot then has a notice of 90 seconds."""
+_SPARE: list[object] = []
+"""Applications that no harness uses now: to assemble one takes longer than most tests."""
 
 
 class GuestHarness:
@@ -52,6 +54,7 @@ class GuestHarness:
             Receivers(self.loop),
             random,
         )
+        self.service.app = _SPARE.pop() if _SPARE else None
         self.seen: list[Exchange] = []
         plan = Plan(seed, _HURRY, ("h1",), (), vms, {}, (), 0.0)
         self.guests = Guests(plan, self.loop, self.network, clock, directory, random, self.seen.append)
@@ -93,6 +96,7 @@ class GuestHarness:
         return guest
 
     def end(self) -> None:
+        _SPARE.append(self.service.app)
         asyncio.set_event_loop(None)
         self.loop.dispose()
 

@@ -112,6 +112,7 @@ def test_an_application_in_the_event_loop_of_the_test_goes_on(scheduled_events: 
     asyncio.run(story())
 
 
+@pytest.mark.end_to_end
 def test_a_program_finds_the_address_in_its_environment(scheduled_events: ScheduledEvents) -> None:
     """What the test starts as a process needs no other hint."""
     program = (

@@ -137,7 +137,7 @@ TestRandomHistory = RandomHistory.TestCase
 
 @pytest.mark.parametrize("stages", [("drain", "tell"), (("drain", "tell"),)], ids=["in turn", "in parallel"])
 @pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
-@pytest.mark.parametrize("size", [100, 400])
+@pytest.mark.parametrize("size", [100, pytest.param(400, marks=pytest.mark.end_to_end)])
 def test_the_work_is_proportional_to_the_number_of_events(
     size: int,
     stages: tuple[str | tuple[str, ...], ...],

@@ -388,6 +388,7 @@ def test_a_cut_off_undo_of_an_event_that_comes_back_is_ended_first() -> None:
     assert harness.said() == ["approve e1"]
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("count", [2_000])
 def test_many_events_that_share_a_handler_take_few_turns(count: int) -> None:
     """One call serves them all, and what follows for the others is decided in one pass."""

@@ -451,6 +451,7 @@ def _compaction(journal: SqliteJournal, harness: ApiHarness) -> None:
     assert next(journal.entries()).revision > 1
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("meanwhile", [_nothing, _snapshot, _compaction])
 def test_a_key_is_honoured_after_a_restart(
     tmp_path: Path, meanwhile: Callable[[SqliteJournal, ApiHarness], None]

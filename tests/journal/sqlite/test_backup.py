@@ -67,6 +67,7 @@ def test_a_backup_says_what_it_holds(directory: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "data"]
 
 
+@pytest.mark.end_to_end
 def test_a_journal_without_its_beginning_is_copied_with_its_snapshots(
     journal: SqliteJournal, directory: Path, tmp_path: Path
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_journal_without_its_beginning_is_copied_with_its_snapshots(
     copy.close()
 
 
+@pytest.mark.end_to_end
 def test_a_service_goes_on_meanwhile(journal: SqliteJournal, directory: Path, tmp_path: Path) -> None:
     """Each copy of a journal that is appended to, folded and compacted is one moment of it."""
     stopping = Flag()
@@ -111,6 +113,7 @@ def test_a_service_goes_on_meanwhile(journal: SqliteJournal, directory: Path, tm
         serving.join()
 
 
+@pytest.mark.end_to_end
 def test_snapshots_that_were_replaced_meanwhile_are_copied_again(
     journal: SqliteJournal, directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -149,6 +149,7 @@ def test_a_large_entry_is_found_by_its_cause_and_by_all_it_concerns(directory: P
     journal.close()
 
 
+@pytest.mark.end_to_end
 def test_what_is_indexed_is_not_remembered_any_more(directory: Path) -> None:
     """A snapshot takes the load of the newest entries off the memory."""
     journal = SqliteJournal(directory)

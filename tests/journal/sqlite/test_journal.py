@@ -513,6 +513,7 @@ def test_an_unfinished_beginning_is_begun_again(tmp_path: Path) -> None:
 TEN_BODIES = sum(len(body) for _, _, body in pack(hosts(1, 10)))
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize(("entries", "size"), [(10, 1 << 30), (1000, TEN_BODIES)])
 def test_a_snapshot_is_due_after_so_many_entries_or_bytes(directory: Path, entries: int, size: int) -> None:
     """Both are counted across restarts, and anew after a snapshot."""
@@ -536,6 +537,7 @@ def test_a_snapshot_is_due_after_so_many_entries_or_bytes(directory: Path, entri
     assert due == [False, True, True, False, False]
 
 
+@pytest.mark.end_to_end
 def test_compaction_deletes_what_is_old_and_below_two_snapshots(tmp_path: Path) -> None:
     """Entries older than the history go, a few at a time; fleet and kept history stay as they were."""
     journal = SqliteJournal(tmp_path, history=timedelta(seconds=5))
@@ -559,6 +561,7 @@ def test_compaction_deletes_what_is_old_and_below_two_snapshots(tmp_path: Path) 
     journal.close()
 
 
+@pytest.mark.end_to_end
 def test_how_long_history_is_kept_may_change_while_it_runs(tmp_path: Path) -> None:
     """From the next snapshot on."""
     journal = SqliteJournal(tmp_path, history=timedelta(days=1))
@@ -574,6 +577,7 @@ def test_how_long_history_is_kept_may_change_while_it_runs(tmp_path: Path) -> No
     journal.close()
 
 
+@pytest.mark.end_to_end
 def test_compaction_keeps_what_the_older_snapshot_needs(tmp_path: Path) -> None:
     """Should the newest snapshot be damaged later, the older one and the entries after it make the same fleet."""
     journal = SqliteJournal(tmp_path, history=timedelta(0))
@@ -596,6 +600,7 @@ def test_compaction_keeps_what_the_older_snapshot_needs(tmp_path: Path) -> None:
     journal.close()
 
 
+@pytest.mark.end_to_end
 def test_a_failed_snapshot_is_told_in_one_sentence(directory: Path) -> None:
     """The sentence of the folding process is handed on, and appending goes on."""
     journal = SqliteJournal(directory)
@@ -610,6 +615,7 @@ def test_a_failed_snapshot_is_told_in_one_sentence(directory: Path) -> None:
     journal.close()
 
 
+@pytest.mark.end_to_end
 def test_a_failed_snapshot_is_tried_again_after_a_tenth_as_many_entries(directory: Path) -> None:
     """Not at once, and not only after as many as between two snapshots."""
     journal = SqliteJournal(directory, snapshot_entries=30)
@@ -626,6 +632,7 @@ def test_a_failed_snapshot_is_tried_again_after_a_tenth_as_many_entries(director
     journal.close()
 
 
+@pytest.mark.end_to_end
 def test_nobody_but_the_owner_may_read_the_journal(directory: Path) -> None:
     """It holds secrets of subscriptions: what is made is private, and what was left readable is made so at start."""
     directory.chmod(0o755)

@@ -61,6 +61,7 @@ def count_parts(directory: Path) -> object:
     return ask(directory, "SELECT count(*) FROM entry_parts")[0][0]
 
 
+@pytest.mark.end_to_end
 def test_it_reads_as_any_other_entry(journal: SqliteJournal, tmp_path: Path) -> None:
     """Entries, fold, history by cause and by subject, and verification; before and after a snapshot."""
     write_all(journal)
@@ -224,6 +225,7 @@ def test_a_part_that_cannot_be_stored_is_told(journal: SqliteJournal, tmp_path: 
     assert verify(tmp_path).problems == ()
 
 
+@pytest.mark.end_to_end
 def test_compaction_deletes_its_parts(tmp_path: Path) -> None:
     """They go with their entry; those of an entry that is kept stay."""
     kept = entry(24, *FACTS)

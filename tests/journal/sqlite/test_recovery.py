@@ -97,6 +97,7 @@ def test_a_newer_snapshot_format_is_refused(directory: Path) -> None:
         recover(connection, directory)
 
 
+@pytest.mark.end_to_end
 def test_a_lost_beginning_without_a_snapshot_is_refused(directory: Path) -> None:
     """After compaction the older of two snapshots is as far back as one can begin."""
     journal = SqliteJournal(directory, history=timedelta(0))

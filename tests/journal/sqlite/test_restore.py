@@ -22,6 +22,8 @@ from forewarn.journal.sqlite.restore import restore
 from forewarn.journal.sqlite.verification import verify
 from forewarn.testing.journal_contract import NOON, assert_same, entry, folded, hosts
 
+pytestmark = pytest.mark.end_to_end
+
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 EVENT = "48dd97c3-c5b3-5342-b1e3-c3e83b0c5c3a"
 

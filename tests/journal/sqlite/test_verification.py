@@ -64,6 +64,7 @@ def test_an_empty_journal_is_whole(tmp_path: Path) -> None:
     journal.close()
 
 
+@pytest.mark.end_to_end
 def test_a_compacted_journal_is_whole(journal: SqliteJournal, tmp_path: Path) -> None:
     """Where the first entries are gone, the older snapshot is where the fold begins."""
     journal.take_snapshot()
@@ -76,6 +77,7 @@ def test_a_compacted_journal_is_whole(journal: SqliteJournal, tmp_path: Path) ->
     assert (report.snapshots, report.indexed) == (2, 11)
 
 
+@pytest.mark.end_to_end
 def test_a_compacted_journal_without_its_snapshots_is_not(journal: SqliteJournal, tmp_path: Path) -> None:
     """The beginning is lost, and that is said."""
     journal.take_snapshot()

@@ -12,6 +12,8 @@ from forewarn.simulator.plan import parse_plan
 from forewarn.simulator.seeds import run_plan
 from forewarn.simulator.simulation import Simulation, SimulationReport
 
+pytestmark = pytest.mark.end_to_end
+
 SEEDS = (20, 65, 66, 86)
 """They once found something."""
 FLEET = """
