@@ -105,11 +105,12 @@ types: tools
 	@found=$$($(PY) .venv/bin/lint-imports --no-logo 2>&1) || { echo "$$found"; exit 1; }
 
 # The plugin of Schemathesis takes time for each test; the one file that needs it has end-to-end tests only.
-# Where there is a file system in memory, the tests write there: they need not wait for the disk thousands of times.
+# A thread that watches for a hanging test is left to `make test`: it takes as long as a small test.
 fast-tests: tools
-	@directory=$$(mktemp -d -p $(firstword $(wildcard /dev/shm) /tmp)) && trap 'rm -rf "$$directory"' EXIT INT TERM && \
+	@directory=$$(tools/temporary-directory) && trap 'rm -rf "$$directory"' EXIT INT TERM && \
 		TMPDIR=$$directory HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-check} \
-		$(PY) -m pytest -q -n 2 --dist worksteal -m "not end_to_end" -p no:schemathesis --ignore tests/control/api/test_schema.py
+		$(PY) -m pytest -q -n 2 --dist worksteal -m "not end_to_end" --basetemp "$$directory/t" \
+		-o faulthandler_timeout=0 -p no:schemathesis --ignore tests/control/api/test_schema.py
 
 tools:
 	@tools/install dev

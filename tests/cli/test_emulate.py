@@ -72,6 +72,7 @@ def test_a_scenario_nobody_meets_ends_with_one(forewarn: Forewarn, tmp_path: Pat
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
 
 
+@pytest.mark.end_to_end
 def test_a_scenario_that_is_met_ends_with_zero(forewarn: Forewarn, tmp_path: Path) -> None:
     """And its result can be had as JSON."""
     (tmp_path / "own.toml").write_text(

@@ -186,6 +186,7 @@ def test_a_link_stays_and_what_is_no_file_is_refused(forewarn: Forewarn, tmp_pat
     assert (tmp_path / "pipe").is_fifo()
 
 
+@pytest.mark.end_to_end
 def test_it_stays_in_step(tmp_path: Path) -> None:
     """A machine that is defined while it follows comes in, and goes when it is undefined."""
     told: list[ImportPlan] = []

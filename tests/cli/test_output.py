@@ -98,6 +98,7 @@ def test_what_can_give_way_no_more_is_longer_than_the_window() -> None:
     assert "\u2026" not in lines
 
 
+@pytest.mark.end_to_end
 def test_a_later_row_that_needs_more_room_begins_a_table_with_fewer_columns() -> None:
     """Long tables are printed as they come; a second head tells which columns there are from there on."""
     lines = shown(rows=[("1", "2", "3", "4", "5")] * 1_000 + [ROW])

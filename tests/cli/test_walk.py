@@ -115,7 +115,8 @@ def test_an_option_that_does_not_exist_is_wrong_usage(forewarn: Forewarn, path: 
 def test_json_may_stand_last(path: str) -> None:
     """After everything that the command needs."""
     given = [*words(path)[len(path.split()) :], "--json"]
-    with COMMANDS[path].make_context(path, given, parent=click.Context(cli, obj=ServiceChoice())) as context:
+    root = click.Context(cli, obj=ServiceChoice(), **cli.context_settings)
+    with COMMANDS[path].make_context(path, given, parent=root) as context:
         assert context.params["as_json"] is True
 
 

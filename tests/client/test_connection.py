@@ -100,6 +100,7 @@ def test_half_an_answer_and_none_at_all_are_silence(exchange: Exchange, said: Ca
         assert silence.in_time
 
 
+@pytest.mark.end_to_end
 def test_who_never_answers_is_not_waited_for_longer_than_said(exchange: Exchange) -> None:
     """And the next request goes over a connection of its own."""
     with HostileServer(CannedResponse(then="hang"), whole()) as server:

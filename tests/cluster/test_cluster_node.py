@@ -63,6 +63,7 @@ def test_another_node_leads_within_five_seconds_of_the_leaders_end() -> None:
     run(story)
 
 
+@pytest.mark.end_to_end
 def test_a_process_leads_several_times() -> None:
     """Deadlines, driver calls and notifications work each time as the first time."""
 
@@ -88,6 +89,7 @@ def test_a_process_leads_several_times() -> None:
     run(story)
 
 
+@pytest.mark.end_to_end
 def test_a_leader_that_was_stopped_past_its_lease_calls_no_driver() -> None:
     """It was stopped between append and call: the call looks at the lease at the last moment."""
 
@@ -166,6 +168,7 @@ def test_a_new_lease_gives_no_right_to_act_in_the_term_before() -> None:
     run(story)
 
 
+@pytest.mark.end_to_end
 def test_a_call_that_was_under_way_when_the_leader_changed_is_refused_by_the_machine() -> None:
     """The thread was stopped after it had looked at the lease; the machine has seen a higher term since."""
 
@@ -196,6 +199,7 @@ def test_a_call_that_was_under_way_when_the_leader_changed_is_refused_by_the_mac
     run(story)
 
 
+@pytest.mark.end_to_end
 def test_a_driver_that_does_not_fence_terms_is_not_called_again() -> None:
     """The event ends as unknown; the call of the leader before does what it does, once."""
 
@@ -230,6 +234,7 @@ def test_a_driver_that_does_not_fence_terms_is_not_called_again() -> None:
     run(story, fences_terms=False)
 
 
+@pytest.mark.end_to_end
 def test_a_process_that_leads_again_waits_for_the_calls_that_it_began_before() -> None:
     """Else it would ask for the outcome before the first call has reached the machine, and call again."""
 
@@ -284,6 +289,7 @@ def test_a_command_of_which_the_answer_was_lost_is_recorded_once() -> None:
     run(story)
 
 
+@pytest.mark.end_to_end
 def test_what_the_next_leader_appended_does_not_mislead_one_that_lost_an_answer() -> None:
     """Its append was not done, the lease ended, and the next leader appended at the same revision."""
 
@@ -401,6 +407,7 @@ def test_a_subscriber_that_hangs_does_not_delay_the_next_leader(end: str) -> Non
     run(story)
 
 
+@pytest.mark.end_to_end
 def test_a_leader_that_stops_passes_leadership_on() -> None:
     """Commands that VMs send meanwhile are carried out, by the one or by the other."""
 
@@ -438,6 +445,7 @@ def test_the_only_node_stops_without_waiting_for_another() -> None:
     run(story)
 
 
+@pytest.mark.end_to_end
 def test_a_leader_that_stops_does_not_wait_for_a_silent_node() -> None:
     """A node that was not heard of for a lease may be dead or paused, and the supervisor waits for the stop."""
 

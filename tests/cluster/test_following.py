@@ -1,5 +1,6 @@
 """Following: the replica of a node is what the journal holds, also after a failover that lost entries."""
 
+import pytest
 from msgspec.structs import replace
 
 from forewarn.cluster.metadata_service import ClusterMetadataService
@@ -61,6 +62,7 @@ def test_other_entries_in_place_of_the_lost_ones_are_noticed() -> None:
     run(story)
 
 
+@pytest.mark.end_to_end
 def test_a_node_that_is_behind_says_so_and_stops_answering_if_told_to() -> None:
     """It answers again when it has caught up."""
 

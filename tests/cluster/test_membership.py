@@ -56,6 +56,7 @@ def test_an_answer_that_comes_late_gives_no_right_to_act() -> None:
     run(story)
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("skew", [600, -600, 2.5, -2.5])
 def test_a_node_with_a_wrong_clock_does_not_lead_and_says_so(skew: float) -> None:
     """It follows; when its clock is right again it may lead."""
@@ -118,6 +119,7 @@ def test_a_leader_whose_clock_is_set_wrong_passes_leadership_on() -> None:
     run(story)
 
 
+@pytest.mark.end_to_end
 def test_a_skew_that_the_time_to_ask_explains_is_none() -> None:
     """A slow answer tells when the database's clock was read only roughly."""
 
@@ -171,6 +173,7 @@ def test_a_node_that_stops_while_it_takes_the_lease_gives_it_back() -> None:
     run(story)
 
 
+@pytest.mark.end_to_end
 def test_two_processes_of_one_name_are_told_so() -> None:
     """The second one does not start; the first goes on."""
 

@@ -38,14 +38,14 @@ def commands() -> Iterator[list[str]]:
 @pytest.mark.parametrize("words", list(commands()), ids=" ".join)
 def test_every_command_is_one_that_there_is(words: list[str]) -> None:
     """With the options that it takes."""
-    context = click.Context(cli, obj=None)
+    context = click.Context(cli, obj=None, **cli.context_settings)
     command: click.Command = cli
     while isinstance(command, click.Group):
         found = command.get_command(context, words.pop(0))
         assert found is not None
         command = found
 
-    assert command.make_context("forewarn", words, resilient_parsing=True).command is command
+    assert command.make_context("forewarn", words, context, resilient_parsing=True).command is command
 
 
 def test_one_file_says_where_things_are() -> None:

@@ -195,6 +195,7 @@ def test_answers_are_dated_and_long_polls_end_by_the_clock_that_is_moved() -> No
         assert (answer.status, answer.getheader("Date")) == (304, "Thu, 01 Jan 2026 12:02:00 GMT")
 
 
+@pytest.mark.end_to_end
 def test_a_connection_is_not_closed_because_the_clock_was_moved() -> None:
     """A client that keeps its connection open for hours of virtual time can go on using it."""
     with Emulator("web-0") as emulator, connected(emulator.url) as connection:
@@ -210,6 +211,7 @@ def test_any_number_of_requests_may_come_while_time_stands_still() -> None:
         assert {ask(emulator.url).status for _ in range(40)} == {200}
 
 
+@pytest.mark.end_to_end
 def test_a_group_is_switched_off_after_a_day_of_silence() -> None:
     """A restart then runs at once."""
     with Emulator("web-0") as emulator:

@@ -147,6 +147,7 @@ def test_incarnations_are_repeated_or_skipped(kind: str, steps: set[int]) -> Non
         assert all(3 * min(steps) <= change <= 3 * max(steps) for change in changes)
 
 
+@pytest.mark.end_to_end
 def test_the_incarnation_begins_anew_after_a_day_of_silence() -> None:
     """As on Azure, where agents that compared numbers by size went deaf."""
     with Emulator("web-0", faults=[Fault(FaultKind.INCARNATION_RESET)]) as emulator:
@@ -160,6 +161,7 @@ def test_the_incarnation_begins_anew_after_a_day_of_silence() -> None:
         assert (before, after) == (3, [1, 2])
 
 
+@pytest.mark.end_to_end
 def test_a_slow_first_call_is_slow_only_while_the_group_is_off() -> None:
     """It is the call that switches notices on which takes two minutes."""
     with Emulator("web-0", faults=[Fault(FaultKind.SLOW_FIRST_CALL)]) as emulator:

@@ -42,8 +42,9 @@ GENEROUS = Limits(rate=0.0, connections_per_caller=0)
 
 
 def on_both_loops(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Run an async test on uvloop and on plain asyncio."""
-    return _run_on(test, [asyncio.run, uvloop.run], ["asyncio", "uvloop"])
+    """Run an async test on uvloop, and in `make test` on plain asyncio too."""
+    plain = pytest.param(asyncio.run, marks=pytest.mark.end_to_end)
+    return _run_on(test, [plain, uvloop.run], ["asyncio", "uvloop"])
 
 
 def on_plain_asyncio(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:

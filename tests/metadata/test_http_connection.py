@@ -33,6 +33,7 @@ async def test_connections_stay_open() -> None:
             assert bytes(await caller.answer()) == DOCUMENT
 
 
+@pytest.mark.end_to_end
 @on_both_loops
 async def test_a_request_may_arrive_in_any_pieces() -> None:
     """However a request is split on its way, the answer is the same."""

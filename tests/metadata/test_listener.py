@@ -250,6 +250,7 @@ async def test_a_connection_that_was_lost_on_its_way_harms_no_other(caplog: pyte
         assert (failures, caplog.text) == ([], "")
 
 
+@pytest.mark.end_to_end
 @on_both_loops
 async def test_a_large_document_is_sent_whole_to_a_fresh_connection() -> None:
     """What does not fit into one write is sent after it, and the connection closed when asked to."""

@@ -173,6 +173,7 @@ async def test_stopping_releases_who_waits() -> None:
         assert await caller.rest() == b""
 
 
+@pytest.mark.end_to_end
 @on_both_loops
 async def test_many_wait_on_one_timer() -> None:
     """A thousand waiting callers of one group are all told, and none is left behind."""

@@ -49,6 +49,7 @@ def test_lines_arrive_one_by_one() -> None:
     assert list(stream_forked(work, 60)) == ["a", "b"]
 
 
+@pytest.mark.end_to_end
 def test_a_stream_that_takes_too_long_raises() -> None:
     """The lines before are not lost."""
     reader, writer = os.pipe()

@@ -128,6 +128,7 @@ def test_what_comes_due_while_a_round_ends_is_done_at_once() -> None:
     run(story)
 
 
+@pytest.mark.end_to_end
 def test_a_rollout_that_is_cut_off_anywhere_goes_on() -> None:
     """After every so many entries the process ends; the next one derives from the journal what is left."""
 

@@ -581,6 +581,7 @@ def made_by(number: int, events: list[str]) -> Command:
             return add_host(f"h{number}")
 
 
+@pytest.mark.end_to_end
 @given(batches=BATCHES)
 def test_the_replica_is_the_fold_of_the_journal_whatever_appends_fail(batches: list[tuple[str, list[int]]]) -> None:
     """At every moment: nothing that is not durable shows in it, and nothing durable that was confirmed is missing."""

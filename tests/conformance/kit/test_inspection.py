@@ -79,6 +79,7 @@ def test_an_id_is_sent_in_another_case_than_it_is_shown_in() -> None:
     assert finding.expected == "200 to an id in another case than it is shown in"
 
 
+@pytest.mark.end_to_end
 def test_an_id_in_another_case_that_is_ignored_is_found() -> None:
     """A 200 alone proves nothing; the ids as shown then start the event."""
     with Mock(is_silent=True) as mock:
@@ -90,6 +91,7 @@ def test_an_id_in_another_case_that_is_ignored_is_found() -> None:
     assert found["approval-id-in-any-case"].seen == "answered 200, and ignored"
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize(
     ("source", "outcome"),
     [("User", RuleOutcome.BREACH), ("Platform", RuleOutcome.NOT_SEEN)],

@@ -87,6 +87,7 @@ def test_an_address_that_leads_nowhere_is_one_sentence_without_secrets(
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.end_to_end
 def test_an_answer_that_never_ends_is_cut_off(trusting: ssl.SSLContext) -> None:
     """The whole takes no longer than it may, however lively a receiver is."""
     with socket.create_server(("127.0.0.1", 0)) as server:

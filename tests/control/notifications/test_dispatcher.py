@@ -102,6 +102,7 @@ def test_only_what_was_asked_for_is_told() -> None:
         play(story)
 
 
+@pytest.mark.end_to_end
 def test_a_receiver_that_is_down_for_an_hour_gets_everything_afterwards() -> None:
     """Once each, in order per event; meanwhile it is seen to be parked, and is asked rarely."""
 
@@ -133,6 +134,7 @@ def test_a_receiver_that_is_down_for_an_hour_gets_everything_afterwards() -> Non
         play(story)
 
 
+@pytest.mark.end_to_end
 def test_what_waits_beyond_the_window_is_counted_and_not_held() -> None:
     """However long a receiver is down, memory holds a window's worth, and the number that waits is right."""
 
@@ -208,6 +210,7 @@ def test_a_receiver_says_how_long_it_wants_to_be_left_alone() -> None:
         play(story)
 
 
+@pytest.mark.end_to_end
 def test_a_notice_that_is_refused_holds_back_its_own_event_only() -> None:
     """The others go on; what is refused keeps its order, and arrives when it is taken at last."""
 
@@ -239,6 +242,7 @@ def test_a_notice_that_is_refused_holds_back_its_own_event_only() -> None:
         play(story)
 
 
+@pytest.mark.end_to_end
 def test_a_notice_that_is_refused_for_a_day_is_given_up() -> None:
     """Though others are taken; the record does not stand still for its sake, and the loss is seen."""
 
@@ -316,6 +320,7 @@ def test_a_restart_goes_on_where_the_last_record_was() -> None:
     assert kinds(receiver.taken) == LIFE
 
 
+@pytest.mark.end_to_end
 def test_a_restart_on_disk_goes_on_too(tmp_path: Path) -> None:
     """With the journal of a real service, and what its history knows of events that ended meanwhile."""
     clock = ManualClock()
@@ -437,6 +442,7 @@ def test_how_far_they_were_told_is_recorded_seconds_after_a_delivery() -> None:
         play(story)
 
 
+@pytest.mark.end_to_end
 def test_an_idle_service_records_nothing() -> None:
     """The record of a delivery is nothing to record, nor is a restart."""
     journal, clock = MemoryJournal(), ManualClock()

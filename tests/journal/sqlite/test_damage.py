@@ -105,6 +105,7 @@ def check_untouched(before: dict[str, bytes], directory: Path) -> None:
     assert {name: after[name] for name in before} == before
 
 
+@pytest.mark.end_to_end
 @given(damages)
 @example([Damage(WAL, "remove", 0, 1, 1)])
 @example([Damage("snapshot-40", "remove", 0, 1, 1), Damage("snapshot-20", "cut", 0.5, 1, 1)])

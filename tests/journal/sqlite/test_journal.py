@@ -67,6 +67,7 @@ class TestSqliteJournal(MaintainedJournalContract):
         journal.close()
 
 
+@pytest.mark.end_to_end
 def test_a_follower_beside_the_writer_notices_an_append(tmp_path: Path) -> None:
     """One that has only the file, as in another process, looks at it again and again."""
     journal, other = SqliteJournal(tmp_path), SqliteJournal(tmp_path)

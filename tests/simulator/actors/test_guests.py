@@ -208,6 +208,7 @@ def test_a_hostile_guest_is_refused_and_stops_at_the_end(worlds: GuestHarnesses)
     assert len(world.seen) == before
 
 
+@pytest.mark.end_to_end
 def test_the_same_seed_gives_the_same_exchanges_whatever_ran_before(worlds: GuestHarnesses) -> None:
     """Nothing of one simulation reaches the next."""
 

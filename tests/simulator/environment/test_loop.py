@@ -35,6 +35,7 @@ def test_code_of_a_killed_process_ends_with_its_simulation() -> None:
     assert not waiting.done()
 
 
+@pytest.mark.end_to_end
 def test_callbacks_that_let_no_time_pass_are_given_up() -> None:
     """Else a simulation of a busy loop would never end."""
     loop = SimulatedLoop(Random(1))

@@ -16,6 +16,7 @@ def disk(tmp_path: Path) -> SqliteDisk:
     return SqliteDisk(tmp_path, Random(1))
 
 
+@pytest.mark.end_to_end
 def test_what_was_appended_is_in_every_copy(disk: SqliteDisk) -> None:
     """Also where the log is cut off within the last transaction: then all of it is missing."""
     journal = disk.open()

@@ -35,6 +35,7 @@ def test_promises_are_kept_while_workers_die_and_lag(tmp_path: Path) -> None:
     assert run(SEEDS[0], tmp_path / "again")[2] == digests[0]
 
 
+@pytest.mark.end_to_end
 def test_a_leader_that_does_not_wait_for_its_workers_is_found_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
