@@ -34,10 +34,11 @@ demo: ## See events happen to three real guests, as root
 	@tools/install demo
 	@$(PY) -m demo $(if $(STAY),--stay)
 
+# Three processes on two processors: end-to-end tests spend most of their time waiting.
 test: lint ## Run every check and every test, and install what they need
 	@tools/debian-packages $(TEST_PACKAGES) $(GUEST_PACKAGES)
 	@$(PY) -m demo.kernel
-	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-test} $(PY) -m pytest -q -n 2 --dist worksteal $(TESTS)
+	@HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-test} $(PY) -m pytest -q -n 3 --dist worksteal $(TESTS)
 
 test-fresh: ## Test HEAD on a bare Debian 12 and 13, as root
 	@[ "$$(id -u)" = 0 ] || { echo "A bare Debian is made and entered by root only: sudo make test-fresh" >&2; exit 1; }

@@ -101,6 +101,7 @@ def test_help_fits_eighty_columns(forewarn: Forewarn, path: str) -> None:
     assert max(map(len, ran.out.splitlines())) <= 80
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("path", [*groups(cli), *COMMANDS])
 def test_an_option_that_does_not_exist_is_wrong_usage(forewarn: Forewarn, path: str) -> None:
     """One sentence that names it."""
@@ -120,6 +121,7 @@ def test_json_may_stand_last(path: str) -> None:
         assert context.params["as_json"] is True
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("path", [path for path in COMMANDS if path not in LOCAL])
 @pytest.mark.parametrize("last", [[], ["--json"]])
 def test_a_service_that_is_not_there_is_three(forewarn: Forewarn, path: str, last: list[str]) -> None:
@@ -132,6 +134,7 @@ def test_a_service_that_is_not_there_is_three(forewarn: Forewarn, path: str, las
     assert not ran.out
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("path", [path for path in COMMANDS if path not in LOCAL])
 def test_an_empty_argument_is_wrong_usage(forewarn: Forewarn, path: str) -> None:
     """A variable that is not set must not name something else."""

@@ -56,6 +56,7 @@ any_plan = st.builds(
 )
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_every_kind_of_action_is_read_from_its_sentence(kind: type[PlannedAction]) -> None:
     """The sentence holds all fields, and is that of no other kind."""
@@ -67,6 +68,7 @@ def test_every_kind_of_action_is_read_from_its_sentence(kind: type[PlannedAction
     holds()
 
 
+@pytest.mark.end_to_end
 @given(any_plan)
 def test_a_plan_is_read_from_its_text(plan: Plan) -> None:
     """What is printed is all that a run depends on."""

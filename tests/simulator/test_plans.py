@@ -10,6 +10,7 @@ from forewarn.simulator.seeds import run_plan
 PLANS = sorted((Path(__file__).parent / "plans").glob("*.txt"))
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
 def test_a_saved_plan_keeps_every_promise(path: Path) -> None:
     """What its first lines tell was mended, or holds."""

@@ -323,6 +323,7 @@ def test_every_route_that_changes_something_is_tried() -> None:
     assert METHODS.keys() == ROWS.keys()
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("way", ["socket", "port"])
 def test_every_route_is_carried_out_once_under_its_key(harness: ApiHarness, name: str, way: str) -> None:

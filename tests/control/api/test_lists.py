@@ -100,6 +100,7 @@ def test_pages_of_events_announced_together_hold_each_once(harness: ApiHarness) 
     assert set(found) == {event.upper() for event in harness.node.replica.fleet.events}
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("cursor", ["!", "%ff", "d2Vi=x=", "_w", "garbage", "hello", "d2ViLTA", "AAAA", "a" * 999])
 @pytest.mark.parametrize(
     "path",

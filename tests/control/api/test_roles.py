@@ -159,6 +159,7 @@ def test_a_role_is_let_in_where_the_table_says_so(scene: RolesHarness, route: Ro
         assert said.status not in (401, 403)
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("word", ["vms", "groups", "hosts", "events", "finished", "shortened", "operations"])
 @pytest.mark.parametrize("route", [route for route in ROUTES if "{" in route.path], ids=lambda route: route.name)
 def test_what_is_anothers_is_answered_as_what_is_nowhere(scene: RolesHarness, route: Route, word: str) -> None:

@@ -19,6 +19,7 @@ PATHS = {
 }
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("path", PATHS)
 def test_options_and_405_name_every_method_that_a_path_has(harness: ApiHarness, path: str) -> None:
     """With and without a token, in one order."""
