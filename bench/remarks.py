@@ -69,7 +69,8 @@ METHODS = {
     " follower counts from the answer of the append until the follower's replica holds it.",
     "dashboard": "A mixed fleet of 100,000 VMs, a service on one core, and Debian's Chromium on the other, driven by"
     " Playwright. A view counts from the request of the page until it is drawn; a change from the request of an"
-    " operator until its text is on the page, while 49 other connections follow the changes.",
+    " operator until its text is on the page, while 49 other connections follow the changes. A search counts from"
+    " Enter in its box until what it found is painted; the memory is that of the browser's process for the page.",
 }
 
 STANDING = {

@@ -269,6 +269,7 @@ def _control(
         refusals=pool.refusals if pool else lambda: metadata.common_headers.refusals,
         control_refusals=lambda: plane.authenticator.refused,
         connections=lambda: pool.connections if pool else assembly.connections,
+        delays=pool.delays if pool else lambda: metadata.delays,
         enrolled=lambda: len(assembly.document_cache.enrolled),
         outbox=dispatcher,
         workers=pool.views if pool else tuple,

@@ -2,9 +2,10 @@
 
 from datetime import datetime, timedelta
 
-from forewarn.control.rollout_views import detail_ended, detail_rollout
+from forewarn.control.rollout_views import count_waves, detail_rollout, read_ended
 from forewarn.core.facts import Entry
 from forewarn.core.model import NODE
+from forewarn.core.rollouts.model import HostStep
 from tests.core.harness import NOON
 from tests.core.rollouts.harness import WEB, RolloutHarness
 
@@ -53,6 +54,21 @@ def test_a_canceled_rollout_does_not_begin_again() -> None:
     harness = RolloutHarness(f"{WEB}; host h9", "ann rolls out k: reboot hosts=h9 every=3600")
     harness.advance()
     harness.say("ann cancels rollout k")
-    found = detail_ended([Entry(1, NOON, "", NODE, tuple(harness.facts))], "k")
+    found = read_ended([Entry(1, NOON, "", NODE, tuple(harness.facts))], "k")
     assert found is not None
-    assert (found.state, found.begins_at) == ("canceled", None)
+    assert (found.detail.state, found.detail.begins_at) == ("canceled", None)
+
+
+def test_the_waves_of_a_rollout_are_kept_after_its_end() -> None:
+    """As they were when it ended: from the journal, because the fleet forgets them."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot all_hosts=true parallel=2")
+    rollout = harness.fleet.rollouts["k"]
+    while "k" in harness.fleet.rollouts:
+        rollout = harness.fleet.rollouts["k"]
+        waves = count_waves(harness.fleet, rollout)
+        harness.finish("k", most=1)
+    assert count_waves(harness.fleet, rollout) == {}
+    found = read_ended([Entry(1, NOON, "", NODE, tuple(harness.facts))], "k")
+    assert found is not None
+    assert found.waves.keys() == waves.keys()
+    assert sum(steps[HostStep.DONE] for steps in found.waves.values()) == len(rollout.hosts)

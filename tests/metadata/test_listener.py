@@ -327,3 +327,12 @@ async def test_loops_that_cannot_watch_a_socket_serve_all_the_same(monkeypatch: 
         assert (await other.ask(get())).status == 503
         await other.listener.stop()
         assert await caller.rest() == b""
+
+
+@on_both_loops
+async def test_it_is_sampled_how_long_a_request_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With each tick, which waits as a request does: here it was due two seconds before it could come."""
+    monkeypatch.setattr("forewarn.metadata.connections._TICK", -2.0)
+    async with harness() as service:
+        await service.settle()
+        assert service.service.delays.counts[-1] > 0

@@ -10,6 +10,7 @@ from forewarn.core.errors import Unavailable
 from forewarn.core.facts import Fetch
 from forewarn.core.model import Caller, CallerKind
 from forewarn.metadata.request_records import GroupAsked
+from forewarn.metadata.service import make_delays
 from forewarn.wire.versions import API_VERSIONS
 from forewarn.workers.messages import (
     Answer,
@@ -354,13 +355,15 @@ def test_counters_are_those_of_all_workers_and_never_fall() -> None:
         async with pool_of(node) as harness:
             counted = ((3, 1),) + ((0, 0),) * (len(API_VERSIONS) - 1)
             for worker in harness.present:
-                worker.say(WorkerReport(documents=counted, refusals={403: 2}, long_polls=4, leader_age=0.5))
+                report = WorkerReport(documents=counted, refusals={403: 2}, long_polls=4, leader_age=0.5)
+                worker.say(replace(report, delays=(2, 1) + (0,) * (len(make_delays().counts) - 2)))
             harness.memory.workers[0].connections, harness.memory.workers[1].connections = 5, 6
             for _ in range(2):
                 name = API_VERSIONS[0].name
                 assert list(harness.pool.documents())[:2] == [(name, 200, 6), (name, 304, 2)]
                 assert harness.pool.refusals() == {403: 4}
                 assert harness.pool.connections == 11
+                assert harness.pool.delays().counts[:3] == (4, 2, 0)
                 harness.present[0].end()
                 harness.memory.workers[0].connections = 5
             down, up = harness.pool.views()

@@ -88,9 +88,11 @@ def test_fetches_and_counters_are_in_the_report() -> None:
     fetch = Fetch("e1", "a-0", NOW)
     harness.records.add_fetches((fetch,))
     harness.service.common_headers.refusals[403] = 3
+    harness.service.delays.add(0.0001)
     first, second = harness.reports.next(), harness.reports.next()
 
     assert (first.fetches, second.fetches) == ((fetch,), ())
     assert first.refusals == second.refusals == {403: 3}
     assert first.documents == ((0, 0),) * len(API_VERSIONS)
+    assert (first.delays, sum(first.delays)) == (second.delays, 1)
     assert (first.long_polls, first.leader_age) == (0, 0.25)

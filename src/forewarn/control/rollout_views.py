@@ -1,5 +1,6 @@
 """Views of rollouts: how far one is, what it waits for, and how it compares with what was predicted."""
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
@@ -107,6 +108,13 @@ class RolloutDetail(RolloutView, frozen=True, kw_only=True):
     """Seconds by which it ended after the predicted time; below 0, before it."""
 
 
+class EndedRollout(msgspec.Struct, frozen=True):
+    """A rollout that has ended, and how many hosts of each wave came to which step."""
+
+    detail: RolloutDetail
+    waves: dict[int, Counter[HostStep]]
+
+
 class RolloutPlanView(msgspec.Struct, frozen=True, kw_only=True):
     """What a rollout would do. ``start`` accepts it as a saved plan."""
 
@@ -141,10 +149,20 @@ def detail_rollout(fleet: Fleet, rollout: Rollout, now: datetime) -> RolloutDeta
     )
 
 
-def detail_ended(entries: Iterable[Entry], name: str) -> RolloutDetail | None:
+def count_waves(fleet: Fleet, rollout: Rollout) -> dict[int, Counter[HostStep]]:
+    """Return for each wave that began how many of its hosts are at which step."""
+    found: dict[int, Counter[HostStep]] = {}
+    for host in rollout.hosts:
+        run = fleet.rollout_hosts.get(run_key(rollout.name, host))
+        if run and run.step is not HostStep.WAITING:
+            found.setdefault(run.wave, Counter())[run.step] += 1
+    return dict(sorted(found.items()))
+
+
+def read_ended(entries: Iterable[Entry], name: str) -> EndedRollout | None:
     """Return a rollout that has ended, from the entries about it; None where these do not tell."""
     fleet = Fleet()
-    found: RolloutDetail | None = None
+    found: EndedRollout | None = None
     for entry in entries:
         for fact in entry.facts:
             if not isinstance(fact, facts.RolloutFact) or name_of(fact) != name:
@@ -152,7 +170,7 @@ def detail_ended(entries: Iterable[Entry], name: str) -> RolloutDetail | None:
             if not isinstance(fact, facts.RolloutStarted) and name not in fleet.rollouts:
                 continue  # its beginning is no longer in the journal
             if isinstance(fact, RolloutEnded):
-                found = _detail_end(fleet, fact)
+                found = EndedRollout(_detail_end(fleet, fact), count_waves(fleet, fleet.rollouts[name]))
             fleet.evolve(fact)
     return found
 

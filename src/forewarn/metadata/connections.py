@@ -44,6 +44,7 @@ class ConnectionRegistry:
         """Connections of callers that matched no VM when they connected; together they have one share."""
         self._is_empty = asyncio.Event()
         self._next_tick: asyncio.TimerHandle | None = None
+        self._tick_due = float("inf")
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -81,8 +82,17 @@ class ConnectionRegistry:
 
     def start(self) -> None:
         """Start the timer that ticks once a second."""
+        self._tick()
+
+    def _tick(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if self._next_tick:
+            # The tick is late by as long as the loop was busy; so is a request that came at that moment.
+            self.service.delays.add(max(0.0, now - self._tick_due))
         self.service.tick()
-        self._next_tick = asyncio.get_running_loop().call_later(_TICK, self.start)
+        self._tick_due = now + _TICK
+        self._next_tick = loop.call_at(self._tick_due, self._tick)
 
     async def stop(self, grace: float = 5.0) -> None:
         """Send pending responses, release long polls, then close every connection."""

@@ -29,6 +29,7 @@ from forewarn.metadata.request import INSTANCE, VERSIONS, MetadataRequest
 from forewarn.metadata.request_records import RequestRecords
 from forewarn.metadata.responses import CommonHeaders, ThrottledResponse, without_body
 from forewarn.metadata.timer_wheel import TimerWheel
+from forewarn.node.histogram import Histogram
 from forewarn.wire import approval, error_responses
 from forewarn.wire.approval import Approval
 from forewarn.wire.bodies import JSON, BadBody
@@ -44,6 +45,12 @@ ApproveEvents = Callable[[str, Approval], Awaitable[object]]
 _WAITED = b"Preference-Applied: wait\r\n"
 _RETRY = b"Retry-After: 1\r\n"
 _ANY = b"*"
+_DELAYS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+
+
+def make_delays() -> Histogram:
+    """Make a histogram of how long requests wait."""
+    return Histogram(*_DELAYS)
 
 
 class MetadataService:
@@ -87,6 +94,8 @@ class MetadataService:
         awaited: tuple[Any, Any] = self.long_polls.groups, self._awaited_changes.groups
         document_cache.awaited = ChainMap(*awaited)
         document_cache.replaced = self._use_entries
+        self.delays = make_delays()
+        """How long requests wait before they are read, sampled each second; the answer itself takes microseconds."""
         self._served = [0] * len(API_VERSIONS)
         self._unchanged = [0] * len(API_VERSIONS)
 

@@ -128,6 +128,8 @@ class WorkerReport(Message, frozen=True, tag=16):
     long_polls: int = 0
     leader_age: float = 0.0
     """Seconds since the leader was last known to be well."""
+    delays: tuple[int, ...] = ()
+    """How long requests waited, as counts of a histogram."""
 
 
 class StartFailed(Message, frozen=True, tag=17):

@@ -14,7 +14,9 @@ from forewarn.clocks import Timer
 from forewarn.control.bodies import WorkerView
 from forewarn.core.errors import Unavailable
 from forewarn.metadata.request_records import RequestRecords
+from forewarn.metadata.service import make_delays
 from forewarn.node.backoff import Backoff
+from forewarn.node.histogram import Histogram
 from forewarn.node.node import Node
 from forewarn.wire.versions import API_VERSIONS
 from forewarn.workers.messages import (
@@ -144,6 +146,7 @@ class WorkerPool:
         self._earlier_documents = [[0, 0] for _ in API_VERSIONS]
         """What workers counted that have ended."""
         self._earlier_refusals: Counter[int] = Counter()
+        self._earlier_delays = make_delays()
         self._is_open = False
         """Whether workers may answer: those of an earlier leader have ended."""
         self._is_stopping = False
@@ -238,6 +241,14 @@ class WorkerPool:
         total = self._earlier_refusals.copy()
         for worker in self._workers:
             total.update(worker.report.refusals)
+        return total
+
+    def delays(self) -> Histogram:
+        """Return how long requests waited in all workers."""
+        total = make_delays()
+        for counts in (self._earlier_delays.counts, *(worker.report.delays for worker in self._workers)):
+            if counts:
+                total.add_counts(counts)
         return total
 
     def _is_own(self, pid: int) -> bool:
@@ -397,6 +408,8 @@ class WorkerPool:
             total[0] += served
             total[1] += unchanged
         self._earlier_refusals.update(worker.report.refusals)
+        if worker.report.delays:
+            self._earlier_delays.add_counts(worker.report.delays)
         worker.report = WorkerReport()
 
     def _kill_all(self) -> None:

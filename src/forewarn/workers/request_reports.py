@@ -29,4 +29,5 @@ class RequestReports:
             refusals=dict(self._service.common_headers.refusals),
             long_polls=len(self._service.long_polls),
             leader_age=self._leader_age(),
+            delays=self._service.delays.counts,
         )

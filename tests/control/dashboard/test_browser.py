@@ -200,7 +200,7 @@ def test_an_event_is_canceled_on_its_page(chromium: Browser, harness: ApiHarness
         page.get_by_role("button", name="Cancel").click()
         page.get_by_role("button", name="Carry out").click()
         page.get_by_role("button", name="Close").click()
-        expect(page.locator("dd").first).to_have_text("Canceled")
+        expect(page.locator("h1 .state")).to_have_text("Canceled")
 
 
 def test_a_viewer_sees_no_actions(chromium: Browser, harness: ApiHarness) -> None:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from forewarn.control.dashboard.events import event_row
 from forewarn.control.dashboard.pages.exports import write_csv
 from forewarn.control.dashboard.states import EventState, state_of
+from forewarn.control.server.metrics import MetricSources
 from forewarn.core.commands import (
     Approve,
     ChangeFleet,
@@ -33,6 +34,7 @@ from forewarn.core.model import (
     Vm,
 )
 from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
+from forewarn.node.histogram import Histogram
 from tests.control.dashboard.conftest import Browser
 from tests.control.dashboard.test_login import token_of
 from tests.harness import ApiHarness
@@ -195,6 +197,36 @@ def test_tonight_tells_of_failures_beside_events(harness: ApiHarness, browser: B
     body = browser.get("/").body.decode()
     assert "kernel" not in body
     assert "Crashed" not in body
+
+
+def test_the_waves_of_an_ended_rollout_are_drawn(harness: ApiHarness, browser: Browser) -> None:
+    """As those of one that runs; nothing can be done with it any more."""
+    harness.do(ChangeFleet(id="2" * 32, by=ANN, hosts=(Host("h8"), Host("h9"))))
+    terms = RolloutTerms(operation=RolloutOperation.REBOOT, hosts=("h8", "h9"))
+    harness.do(StartRollout(id="5" * 32, by=ANN, name="kernel", terms=terms))
+    harness.advance_rollouts()
+    assert not harness.node.replica.fleet.rollouts
+    browser.log_in(token_of(harness))
+
+    body = browser.get("/rollouts/kernel").body.decode()
+    assert "2 Waves" in body
+    assert body.count("<title>1 done</title>") == 2
+    assert "/v1/rollouts/kernel/" not in body
+
+
+def test_the_latency_of_requests_is_shown(harness: ApiHarness, browser: Browser) -> None:
+    """Of those that were answered: of VMs, of the control API, and of the journal."""
+    delays = Histogram(0.001, 0.01)
+    harness.context.metric_sources = MetricSources(delays=lambda: delays)
+    browser.log_in(token_of(harness))
+    assert "request of a VM" not in browser.get("/health").body.decode()
+    for seconds in (0.0005, 0.0005, 0.005, 3.0):
+        delays.add(seconds)
+
+    body = re.sub(r"<[^>]+>", " ", browser.get("/health").body.decode())
+    assert re.search(r"request of a VM[^≤]*≤ 1 ms\s+≤ ∞ ms", body)
+    assert re.search(r"request of the control API[^≤]*≤ [0-9.]+ ms", body)
+    assert sum(harness.context.durations.counts) >= 4
 
 
 def test_a_host_without_vms_is_drawn(harness: ApiHarness, browser: Browser) -> None:

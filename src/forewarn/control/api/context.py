@@ -29,6 +29,7 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, Role, Subscription
 from forewarn.journal.port import Journal
 from forewarn.node.driver import SupportsCapacity
+from forewarn.node.histogram import Histogram
 from forewarn.node.node import Node
 from forewarn.node.rollout_checks import RolloutChecker
 
@@ -112,6 +113,8 @@ class ApiContext:
         self.forwarder: RequestForwarder | None = None
         """The way to the leader; None where this is the only node."""
         self.cluster: Callable[[], ClusterView] | None = None
+        self.durations = Histogram(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+        """How long requests take until their answer begins."""
         self.metric_sources = MetricSources()
         """Counters of the metadata service, for the page on health."""
         self.cluster_status: Callable[[], Awaitable[ClusterStatus]] | None = None

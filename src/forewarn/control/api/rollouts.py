@@ -60,7 +60,7 @@ async def show_rollout(context: ContextDependency, name: FromPath[str]) -> Rollo
 async def _detail(context: ApiContext, name: str) -> RolloutDetail:
     if rollout := context.fleet.rollouts.get(name):
         return detail_rollout(context.fleet, rollout, context.now())
-    return await context.rollouts.ended(name)
+    return (await context.rollouts.ended(name)).detail
 
 
 async def _detail_again(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> RolloutDetail:

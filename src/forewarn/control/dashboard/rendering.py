@@ -38,7 +38,8 @@ def _environment() -> Environment:
     environment.globals.update(
         t=texts(), version=__version__, script_texts=_script_texts(), fact_kinds=" ".join(_fact_kinds())
     )
-    environment.filters.update(instant=_instant, event_id=show_id, azure=show_name, count=_count, plain=_plain)
+    environment.filters.update(instant=_instant, event_id=show_id, azure=show_name, count=_count)
+    environment.filters.update(plain=_plain, moment=_moment)
     return environment
 
 
@@ -60,6 +61,18 @@ def _instant(at: datetime | None) -> str:
 def _plain(value: object) -> str:
     """Return a value of a history line as text: words as they are, and anything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _moment(value: object) -> datetime | None:
+    """Return the time that a value of a history line is; None for any other value."""
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str) or not value.endswith("Z") or not value[:4].isdecimal():
+        return None
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        return None
 
 
 def _count(number: int) -> str:

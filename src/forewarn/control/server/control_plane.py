@@ -51,7 +51,7 @@ class ControlPlane:
         self.plane.follow()
         tls = self._tls.context if self._tls else None
         self.app = make_app(self.plane)
-        self._server = ControlServer(self.app, self._sockets.all, tls, self._limits)
+        self._server = ControlServer(self.app, self._sockets.all, tls, self._limits, self.plane.durations)
         await self._server.open()
 
     def renew_certificate(self, context: ssl.SSLContext) -> None:

@@ -27,6 +27,7 @@ from forewarn.control.bodies import ProblemDetails
 from forewarn.control.problems import MEDIA_TYPE, PREFIX
 from forewarn.control.server.sockets import LIMITS, ServerLimits, most_connections
 from forewarn.core.model import Caller, CallerKind
+from forewarn.node.histogram import Histogram
 from forewarn.socket_files import KEEP_SOCKET_FILE
 
 log = logging.getLogger(__name__)
@@ -234,8 +235,11 @@ class ControlServer:
         sockets: Sequence[socket.socket],
         tls: ssl.SSLContext | None = None,
         limits: ServerLimits = LIMITS,
+        durations: Histogram | None = None,
     ) -> None:
+        """``durations`` counts how long requests take until their answer begins."""
         self.limits = limits
+        self._durations = durations
         self.connections: set[_ControlConnection] = set()
         self.open_of: Counter[str] = Counter()
         """How many connections each address has."""
@@ -315,8 +319,13 @@ class ControlServer:
                 connection.end_body()
             return message
 
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+
         async def send_dated(message: HTTPSendMessage) -> None:
             if message["type"] == "http.response.start":
+                if self._durations is not None:
+                    self._durations.add(loop.time() - began)
                 message["headers"] = [_date(), *message["headers"]]
             await send(message)
 

@@ -45,6 +45,8 @@ class MetricSources(msgspec.Struct, frozen=True):
     """Number of requests without a valid token."""
     connections: Callable[[], int] = int
     """Number of open connections of VMs."""
+    delays: Callable[[], Histogram] = Histogram
+    """How long requests of VMs waited before they were read, sampled each second."""
     enrolled: Callable[[], int] = int
     """Number of enrolled groups."""
     outbox: DeliveryStatusSource | None = None

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from forewarn.control.rollout_views import RolloutDetail, RolloutView, detail_ended
+from forewarn.control.rollout_views import EndedRollout, RolloutDetail, RolloutView, read_ended
 from forewarn.core.errors import Refused, unknown
 from forewarn.core.facts import (
     Announced,
@@ -97,10 +97,10 @@ class RolloutPlanner:
         if terms.gate or terms.alerts:
             await asyncio.get_running_loop().run_in_executor(THREADS, self._checker.try_out, terms)
 
-    async def ended(self, name: str) -> RolloutDetail:
+    async def ended(self, name: str) -> EndedRollout:
         """Return the rollout of that name that ended last."""
         entries = await self._node.replica.history(f"rollout:{name}")
-        if found := detail_ended(entries, name):
+        if found := read_ended(entries, name):
             return found
         raise unknown("rollout", name, self._node.replica.fleet.rollouts)
 
@@ -112,8 +112,8 @@ class RolloutPlanner:
             names = dict.fromkeys(
                 fact.rollout for entry in entries for fact in entry.facts if isinstance(fact, RolloutEnded)
             )
-            found = (detail_ended(self._journal.history(f"rollout:{name}"), name) for name in names)
-            return [_summary(each) for each in found if each][-limit:]
+            found = (read_ended(self._journal.history(f"rollout:{name}"), name) for name in names)
+            return [_summary(each.detail) for each in found if each][-limit:]
 
         return await self._node.replica.read(read) if limit else []
 

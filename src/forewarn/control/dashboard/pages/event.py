@@ -14,6 +14,15 @@ from forewarn.core.model import EventStatus
 from forewarn.wire.document import render as render_document
 from forewarn.wire.versions import API_VERSIONS
 
+_COLOURS = {
+    "Scheduled": "announced",
+    "Started": "in-progress",
+    "Completed": "idle",
+    "Canceled": "deallocated",
+    "Failed": "failed",
+}
+"""The colour of each status, as VMs have it."""
+
 
 @page("/events/{id:str}", Action.READ_VMS)
 async def show_event(
@@ -40,6 +49,7 @@ async def show_event(
         documents=documents,
         rollout=present.rollout if present else "",
         row=event_row(context.fleet, present, context.now()) if present else None,
+        colours=_COLOURS,
         postpone_limit=context.fleet.groups[present.group].terms.policy.postpone_limit if present else 0,
     )
 

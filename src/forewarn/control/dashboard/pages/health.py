@@ -1,5 +1,6 @@
 """Service health: warnings, journal, requests, refused callers, workers."""
 
+from math import inf
 from typing import Any
 
 from litestar import Request, Response, Router
@@ -23,15 +24,19 @@ def _above(durations: Histogram, bound: float) -> tuple[int, int]:
     return total - counts[bound], total
 
 
-def _quantiles(durations: Histogram) -> dict[str, float]:
+def _quantiles(durations: Histogram) -> dict[str, str]:
     """Return upper bounds of some quantiles in milliseconds, as far as the bounds of the histogram tell them."""
-    counts = list(durations.up_to())
-    total = counts[-1][1]
-    found = {}
-    for share in _SHARES if total else ():
-        bound = next(bound for bound, count in counts if count >= share * total)
-        found[f"p{share * 100:g}"] = bound * 1000
-    return found
+    if not any(durations.counts):
+        return {}
+    return {_share(share): _bound(durations.quantile(share)) for share in _SHARES}
+
+
+def _share(share: float) -> str:
+    return f"p{share * 100:g}"
+
+
+def _bound(seconds: float) -> str:
+    return f"{seconds * 1000:g}" if seconds < inf else "∞"
 
 
 @page("/health", Action.READ_HEALTH)
@@ -58,7 +63,12 @@ async def show_health(
         connections=sources.connections(),
         slow_appends=_above(node.writer.appends, _SLOW),
         slow=int(_SLOW * 1000),
-        latency=_quantiles(node.writer.appends),
+        latency={
+            "waits": _quantiles(sources.delays()),
+            "control": _quantiles(context.durations),
+            "appends": _quantiles(node.writer.appends),
+        },
+        shares=[_share(each) for each in _SHARES],
         refused_by=context.authenticator.refused_by.most_common(_MOST_REFUSED),
         last=await recent_lines(context, principal, limit=8),
         totals={

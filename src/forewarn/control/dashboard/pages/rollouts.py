@@ -1,6 +1,7 @@
 """Rollouts: a list, one rollout with its progress, and the form for a new one with a live preview of its plan."""
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from litestar import Request, Response, Router
@@ -9,11 +10,10 @@ from litestar.params import FromPath
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.dashboard.recent_history import recent_lines, rollout_lines
 from forewarn.control.dashboard.routing import html, page
-from forewarn.control.rollout_views import detail_rollout, view_rollout
+from forewarn.control.rollout_views import count_waves, detail_rollout, view_rollout
 from forewarn.core.access import Action
 from forewarn.core.fleet import Fleet
 from forewarn.core.rollouts.model import (
-    HOST_ENDS,
     ConflictPolicy,
     FailurePolicy,
     HostStep,
@@ -30,15 +30,14 @@ _ENDED = 20
 _COLOURS = {HostStep.DONE: "idle", HostStep.FAILED: "failed", HostStep.SKIPPED: "deallocated"}
 
 
-def count_waves(fleet: Fleet, rollout: Rollout) -> dict[int, Counter[str]]:
-    """Return for each wave that began how many of its hosts are done, failed, skipped and under way, by colour."""
+def colour_waves(waves: Mapping[int, Counter[HostStep]]) -> dict[int, Counter[str]]:
+    """Return for each wave how many of its hosts are done, failed, skipped and under way, by colour."""
     found: dict[int, Counter[str]] = {}
-    for host in rollout.hosts:
-        run = fleet.rollout_hosts.get(run_key(rollout.name, host))
-        if run and run.step is not HostStep.WAITING:
-            colour = _COLOURS[run.step] if run.step in HOST_ENDS else "in-progress"
-            found.setdefault(run.wave, Counter())[colour] += 1
-    return dict(sorted(found.items()))
+    for number, steps in waves.items():
+        colours = found.setdefault(number, Counter())
+        for step, count in steps.items():
+            colours[_COLOURS.get(step, "in-progress")] += count
+    return found
 
 
 def waiting_hosts(fleet: Fleet, rollout: Rollout) -> list[str]:
@@ -75,9 +74,10 @@ async def show_rollout(
     present = context.fleet.rollouts.get(name)
     if present:
         rollout = detail_rollout(context.fleet, present, context.now())
+        waves = colour_waves(count_waves(context.fleet, present))
     else:
-        rollout = await context.rollouts.ended(name)
-    waves = count_waves(context.fleet, present) if present else {}
+        ended = await context.rollouts.ended(name)
+        rollout, waves = ended.detail, colour_waves(ended.waves)
     return html(
         request,
         "rollout.html",

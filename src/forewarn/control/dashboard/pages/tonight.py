@@ -57,6 +57,7 @@ class FleetTroubles(msgspec.Struct, frozen=True):
     """What needs attention beside events."""
 
     running: list[RolloutView]
+    paused: list[RolloutView]
     stopped: list[RolloutView]
     """Rollouts that are paused, or behind schedule."""
     failed_hosts: list[HostRun]
@@ -100,6 +101,7 @@ def troubles(context: ApiContext, principal: Principal) -> FleetTroubles:
     subscriptions = [view_subscription(context, each) for each in mine]
     return FleetTroubles(
         running=[each for each in rollouts if each.state == RolloutState.RUNNING],
+        paused=[each for each in rollouts if each.state == RolloutState.PAUSED],
         stopped=[each for each in rollouts if each.state == RolloutState.PAUSED or each.is_late or each.blocked],
         failed_hosts=list(failed),
         crashed=sorted(crashed),

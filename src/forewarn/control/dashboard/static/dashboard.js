@@ -3,6 +3,7 @@ import { showTimes } from "./times.js";
 import { follow, rememberRegions } from "./live.js";
 import { enableActions } from "./actions.js";
 import { redeemLink } from "./login.js";
+import { enableFilters } from "./filters.js";
 import { enableSelection } from "./selection.js";
 import { drawFleet } from "./fleet.js";
 import { previewRollout } from "./rollout.js";
@@ -12,7 +13,10 @@ import { drawTimeline } from "./timeline.js";
 function labelCells() {
   for (const table of document.querySelectorAll("table")) {
     const names = [...table.querySelectorAll("thead th")].map((each) => each.textContent.trim());
-    for (const row of table.tBodies[0]?.rows ?? []) [...row.cells].forEach((cell, number) => { if (names[number]) cell.dataset.label = names[number]; });
+    for (const row of table.tBodies[0]?.rows ?? []) [...row.cells].forEach((cell, number) => {
+      if (names[number]) cell.dataset.label = names[number];
+      cell.classList.toggle("blank", !cell.textContent.trim() && !cell.querySelector("input, button"));
+    });
   }
 }
 
@@ -29,4 +33,4 @@ redeemLink();
 rememberRegions();
 prepare();
 enableActions();
-if (document.body.hasAttribute("data-live")) follow(prepare);
+if (document.body.hasAttribute("data-live")) enableFilters(follow(prepare));

@@ -1,6 +1,7 @@
 // A large fleet: one cell per host or group on a canvas, coloured by the states of its VMs.
-const SIZE = 18;
-const GAP = 3;
+const UNIT = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // larger on a wall display
+const SIZE = 18 * UNIT;
+const GAP = 3 * UNIT;
 let cells = [];
 let columns = 1;
 let current = -1;
@@ -8,6 +9,7 @@ let current = -1;
 export function drawFleet() {
   const data = document.getElementById("fleet-cells");
   const canvas = document.getElementById("fleet-map");
+  if (canvas) canvas.hidden = !data;
   if (!data || !canvas) return;
   cells = JSON.parse(data.textContent);
   const states = data.dataset.states.split(" ");

@@ -6,11 +6,12 @@ const RETRY = 1000;
 const regions = new Map(); // the HTML of each region as the service sent it, before times were made local
 let isReplaced = false; // whether the page shows an error instead of its own content
 
+// Follow the changes; return a function that shows the page of the present address at once.
 export function follow(prepare) {
   const status = document.getElementById("connection");
   const every = Number(document.querySelector("[data-every]")?.dataset.every ?? 0) * 1000;
   let timer = null;
-  let fetching = false;
+  let current = null; // what stops the fetch that is under way
   let again = false;
   let source = null;
   let next = 0; // not before this time: a page that takes long to render is fetched less often
@@ -40,22 +41,34 @@ export function follow(prepare) {
 
   async function refresh() {
     timer = null;
-    if (fetching) { again = true; return; }
-    fetching = true;
+    if (current) { again = true; return; }
     again = false;
+    await load();
+  }
+
+  // Fetch the page and show it; return whether that was done. A later call replaces one that is under way.
+  async function load() {
+    current?.abort();
+    const mine = current = new AbortController();
     const began = performance.now();
     try {
-      const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+      const response = await fetch(location.href, { headers: { Accept: "text/html" }, signal: mine.signal });
       const to = new URL(response.url);
-      if (response.redirected && to.pathname === "/login") { location.assign(to); return; }
-      if (response.ok) { if (replace(await response.text(), prepare)) again = true; }
-      else if (response.status === 403 || response.status === 404) replaceMain(await response.text());
+      if (response.redirected && to.pathname === "/login") { location.assign(to); return true; }
+      const content = await response.text();
+      if (response.ok) { if (replace(content, prepare)) again = true; }
+      else if (response.status === 403 || response.status === 404) replaceMain(content);
+      return response.ok;
     } catch {
+      if (mine.signal.aborted) return true;
       show(false);
+      return true;
     } finally {
-      fetching = false;
-      next = performance.now() + 2 * (performance.now() - began);
-      if (again && !document.hidden && !isEditing(document.body)) schedule();
+      if (current === mine) {
+        current = null;
+        next = performance.now() + 2 * (performance.now() - began);
+        if (again && !document.hidden && !isEditing(document.body)) schedule();
+      }
     }
   }
 
@@ -64,6 +77,7 @@ export function follow(prepare) {
   addEventListener("pagehide", () => source.close());
   if (every) setInterval(schedule, every);
   connect();
+  return load;
 }
 
 // Remember what the service sent; it must run before times are made local.

@@ -34,16 +34,17 @@ function chart(waves) {
   const times = waves.map((wave) => [Date.parse(wave.starts_at), Date.parse(wave.ends_at)]);
   const [begin, end] = [Math.min(...times.map(([at]) => at)), Math.max(...times.map(([, at]) => at))];
   const most = Math.max(...waves.map((wave) => wave.hosts.length));
-  const svg = node("svg", { viewBox: "0 0 1000 150", role: "img", "aria-label": `${waves.length} ${text("waves")}`, class: "waves" });
+  const width = Math.max(300, document.getElementById("plan").clientWidth);
+  const svg = node("svg", { viewBox: `0 0 ${width} 150`, role: "img", "aria-label": `${waves.length} ${text("waves")}`, class: "waves" });
   waves.forEach((wave, number) => {
-    const [from, to] = times[number].map((at) => ((at - begin) / Math.max(1, end - begin)) * 1000);
+    const [from, to] = times[number].map((at) => ((at - begin) / Math.max(1, end - begin)) * width);
     const height = 10 + (90 * wave.hosts.length) / most;
     const bar = node("rect", { x: from, y: 120 - height, width: Math.max(2, to - from - 1), height, rx: 2, class: "announced" });
     bar.append(node("title", {}, `${number + 1}: ${wave.hosts.slice(0, 10).join(", ")}${wave.hosts.length > 10 ? " …" : ""}`));
     svg.append(bar);
     if (to - from > 60) svg.append(node("text", { x: from, y: 116 - height }, `${number + 1}: ${wave.hosts.length} ${text("hosts")}`));
   });
-  svg.append(node("line", { x1: 0, x2: 1000, y1: 122, y2: 122 }), node("text", { x: 0, y: 140 }, shown(new Date(begin))), node("text", { x: 1000, y: 140, "text-anchor": "end" }, shown(new Date(end))));
+  svg.append(node("line", { x1: 0, x2: width, y1: 122, y2: 122 }), node("text", { x: 0, y: 140 }, shown(new Date(begin))), node("text", { x: width, y: 140, "text-anchor": "end" }, shown(new Date(end))));
   return svg;
 }
 

@@ -3,8 +3,11 @@ import { text } from "./texts.js";
 import { left as timeLeft, shown, zoned } from "./times.js";
 
 const NAMES = "http://www.w3.org/2000/svg";
-const ROW = 24;
-const TOP = 28;
+const UNIT = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // texts are larger on a wall display
+const ROW = 24 * UNIT;
+const TOP = 28 * UNIT;
+const LETTER = 7 * UNIT; // about the width of one
+const NARROW = 640;
 const STEPS = [10, 30, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86400, 7 * 86400];
 let view = null; // [begin, end] in seconds
 let bars = [];
@@ -91,11 +94,11 @@ function middle() {
 }
 
 const endOf = (bar, now) => bar.ended ?? Math.max(bar.not_before, now);
-const isNarrow = (svg) => svg.clientWidth < 640;
-const leftOf = (svg) => (isNarrow(svg) ? 0 : 160);
+const isNarrow = (svg) => svg.clientWidth < NARROW;
+const leftOf = (svg) => (isNarrow(svg) ? 0 : 160 * UNIT);
 
 // Place the bars: each lane has rows, in which bars follow each other.
-function arrange(now, head) {
+function arrange(now, head, perSecond) {
   const lanes = [];
   let top = TOP;
   for (const bar of bars) {
@@ -105,12 +108,13 @@ function arrange(now, head) {
     const lane = lanes.at(-1);
     let row = lane.rows.findIndex((free) => free <= bar.announced);
     if (row < 0) row = lane.rows.length;
-    lane.rows[row] = end;
+    // The label of a short bar stands behind it.
+    lane.rows[row] = Math.max(end, bar.announced + (bar.label.length * LETTER) / perSecond);
     lane.bars.push([bar, row]);
   }
   for (const lane of lanes) {
     lane.top = top;
-    top += head + lane.rows.length * ROW + 4;
+    top += head + lane.rows.length * ROW + 4 * UNIT;
   }
   return [lanes, Math.max(top, TOP + 3 * ROW) + 8];
 }
@@ -118,24 +122,25 @@ function arrange(now, head) {
 function paint(svg) {
   const now = seconds();
   const [width, left] = [svg.clientWidth || 960, leftOf(svg)];
-  const head = isNarrow(svg) ? 18 : 0;
+  const head = isNarrow(svg) ? 18 * UNIT : 0;
   const place = (at) => left + ((at - view[0]) / (view[1] - view[0])) * (width - left);
   const clip = (at) => Math.min(width, Math.max(left, place(at)));
-  const [lanes, height] = arrange(now, head);
+  const [lanes, height] = arrange(now, head, (width - left) / (view[1] - view[0]));
   const parts = [];
   moving = [];
-  const step = STEPS.find((each) => ((width - left) * each) / (view[1] - view[0]) >= 90) ?? STEPS.at(-1) * Math.ceil((view[1] - view[0]) / STEPS.at(-1) / 8);
+  const step = STEPS.find((each) => ((width - left) * each) / (view[1] - view[0]) >= 90 * UNIT) ?? STEPS.at(-1) * Math.ceil((view[1] - view[0]) / STEPS.at(-1) / 8);
   for (let at = Math.ceil(view[0] / step) * step; at < view[1]; at += step) {
     const label = new Date(at * 1000).toLocaleString(undefined, zoned(step >= 86400 ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit", ...(step < 60 ? { second: "2-digit" } : {}), hourCycle: "h23" }));
-    parts.push(node("line", { class: "grid", x1: place(at), x2: place(at), y1: 24, y2: height }), node("text", { class: "axis", x: place(at) + 3, y: 16 }, label));
+    parts.push(node("line", { class: "grid", x1: place(at), x2: place(at), y1: 24 * UNIT, y2: height }));
+    if (place(at) < width - 6 * LETTER) parts.push(node("text", { class: "axis", x: place(at) + 3, y: 16 * UNIT }, label));
   }
   for (const lane of lanes) {
     parts.push(node("line", { class: "grid", x1: 0, x2: width, y1: lane.top, y2: lane.top }));
-    const name = node("svg", { x: 0, y: lane.top, width: head ? width : left - 8, height: ROW }, node("title", {}, lane.name), node("text", { class: "lane", x: 4, y: head ? 14 : 18 }, lane.name));
+    const name = node("svg", { x: 0, y: lane.top, width: head ? width : left - 8, height: ROW }, node("title", {}, lane.name), node("text", { class: "lane", x: 4, y: (head ? 14 : 18) * UNIT }, lane.name));
     parts.push(name);
-    for (const [bar, row] of lane.bars) parts.push(drawBar(bar, lane.top + head + 4 + row * ROW, now, place, clip));
+    for (const [bar, row] of lane.bars) parts.push(drawBar(bar, lane.top + head + 4 * UNIT + row * ROW, now, place, clip, width));
   }
-  const line = node("line", { class: "now", y1: 20, y2: height });
+  const line = node("line", { class: "now", y1: 20 * UNIT, y2: height });
   const moveNow = (at) => {
     line.setAttribute("x1", place(at));
     line.setAttribute("x2", place(at));
@@ -151,22 +156,25 @@ function paint(svg) {
   if (focused) svg.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
 }
 
-function drawBar(bar, y, now, place, clip) {
-  const high = ROW - 8;
+function drawBar(bar, y, now, place, clip, width) {
+  const high = ROW - 8 * UNIT;
   const begin = clip(bar.announced);
   const title = node("title", {});
   const whole = node("rect", { class: `bar-${bar.status}`, x: begin, y, height: high, rx: 3 });
   const done = bar.started && node("rect", { class: `done bar-${bar.status}`, x: clip(bar.started), y, height: high, rx: 3 });
-  const label = node("text", { x: 6, y: 12 }, bar.label);
+  const label = node("text", { x: 6, y: 12 * UNIT }, bar.label);
   const room = node("svg", { x: begin, y, height: high }, label);
   const link = node("a", { href: `/events/${bar.id}` }, title, whole, ...(done ? [done] : []), room);
   const grow = (at) => {
     const end = clip(endOf(bar, at));
     whole.setAttribute("width", Math.max(3, end - begin));
     done?.setAttribute("width", Math.max(3, end - clip(bar.started)));
-    room.setAttribute("width", Math.max(0, end - begin - 4));
+    const isShort = end - begin < bar.label.length * LETTER;
+    room.setAttribute("x", isShort ? end + 2 : begin);
+    room.setAttribute("width", Math.max(0, isShort ? width - end - 2 : end - begin - 4));
     const rest = bar.status === "Scheduled" ? timeLeft(bar.not_before - at) : "";
-    label.textContent = rest ? `${rest} · ${bar.label}` : bar.label;
+    const isRoomy = end - begin > (bar.label.length + rest.length + 3) * LETTER;
+    label.textContent = rest && isRoomy ? `${rest} · ${bar.label}` : bar.label;
     title.textContent = `${bar.label} · ${bar.status}${rest && ` · ${rest}`} · NotBefore ${shown(new Date(bar.not_before * 1000))}`;
   };
   grow(now);
