@@ -42,6 +42,8 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Lines before this time."""
     oldest_first: bool = False
     limit: int = 100
+    after: int = 0
+    """Lines of entries after this revision."""
     behind: tuple[int, int] | None = None
     """The position of the last line of the previous page."""
 
@@ -89,6 +91,7 @@ class _HistoryReader:
         """Return the lower and upper bound (both exclusive) of the revisions to read."""
         query = self._query
         low = first_revision_since(self._journal, query.since, last) - 1 if query.since else 0
+        low = max(low, query.after)
         high = first_revision_since(self._journal, query.until, last) if query.until else last + 1
         if query.behind and query.oldest_first:
             low = max(low, query.behind[0] - 1)
@@ -150,9 +153,11 @@ class _HistoryReader:
             low, high = (part[-1].revision, high) if oldest_first else (low, part[0].revision)
 
     def _all(self, low: int, high: int) -> Iterator[Entry]:
+        size = 1  # a single entry may hold all lines that are needed, and be large
         while low + 1 < high:
-            begin = low if self._query.oldest_first else max(low, high - 1 - _CHUNK)
-            found = self._journal.entries(begin, min(_CHUNK, high - 1 - begin))
+            begin = low if self._query.oldest_first else max(low, high - 1 - size)
+            found = self._journal.entries(begin, min(size, high - 1 - begin))
+            size = min(2 * size, _CHUNK)
             # If the oldest entries were deleted, the first entry of the journal may be above ``high``.
             part = list(takewhile(lambda entry: entry.revision < high, found))  # noqa: B023 - it is consumed here
             if not part:

@@ -6,8 +6,11 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
+from playwright.sync_api import Browser as Chromium
+from playwright.sync_api import sync_playwright
 
 from forewarn.control.dashboard.sessions import csrf_token, login_cookie, session_cookie
+from tests.control.dashboard.browsing import FLAGS
 from tests.harness import ApiHarness, ApiResponse, open_harness
 
 
@@ -59,3 +62,11 @@ def harness(tmp_path: Path) -> Iterator[ApiHarness]:
 @pytest.fixture
 def browser(harness: ApiHarness) -> Browser:
     return Browser(harness)
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        yield browser
+        browser.close()

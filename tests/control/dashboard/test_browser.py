@@ -1,11 +1,8 @@
 """The dashboard in a real Chromium: login, live updates, actions, accessibility, hostile names, small screens."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, expect
 
 from forewarn.config.values import ListenAddress
 from forewarn.control.client import ControlClient
@@ -14,63 +11,24 @@ from forewarn.control.server.sockets import ControlSockets
 from forewarn.core.commands import CancelEvent, ChangeFleet, Enrol, OperateVm, StartRollout, VmOperation
 from forewarn.core.model import Caller, CallerKind, Host, Role, Vm
 from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
+from tests.control.dashboard.browsing import opened
 from tests.control.dashboard.test_login import token_of
 from tests.harness import ApiHarness
 
 pytestmark = pytest.mark.end_to_end
 
 ANN = Caller(CallerKind.OPERATOR, "ann")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking"]
 PAGES = (
     *("/", "/fleet", "/fleet?by=group", "/timeline", "/vms", "/vms/web-0", "/hosts", "/hosts/h1", "/groups"),
     *("/groups/web", "/rollouts", "/history", "/health", "/access", "/notifications"),
 )
-_EXPECTED = (
-    "ERR_INCOMPLETE_CHUNKED_ENCODING",
-    "409 (Conflict)",
-    "401 (Unauthorized)",
-    "404 (Not Found)",
-    "ERR_CONNECTION_REFUSED",
-)
 PHONE = {"width": 390, "height": 800}
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(autouse=True)
 def enrolled(harness: ApiHarness) -> None:
     """Let operations be announced, instead of begun at once."""
     harness.do(Enrol(id="a" * 32, by=ANN, group="web", vm="web-0"))
-
-
-@contextmanager
-def opened(chromium: Browser, harness: ApiHarness, path: str = "/", **context: object) -> Iterator[Page]:
-    """Open a page, logged in by a link; a message of the browser about an error fails the test."""
-    problems: list[str] = []
-
-    def hear(message: ConsoleMessage) -> None:
-        is_expected = any(each in message.text for each in _EXPECTED)
-        if message.type == "error" and not is_expected:
-            problems.append(message.text)
-
-    session = chromium.new_context(base_url=f"http://127.0.0.1:{harness.control_plane.port}", **context)  # type: ignore[arg-type]
-    page = session.new_page()
-    page.on("console", hear)
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("dialog", lambda dialog: problems.append(dialog.message))
-    link = harness.ask("POST", "/v1/dashboard/links", {"token": harness.token("browser")})
-    page.goto(link.json["path"])
-    page.wait_for_url("**/")
-    page.goto(path)
-    yield page
-    session.close()
-    assert problems == []
 
 
 def restart(harness: ApiHarness, vm: str = "web-0", number: int = 1, description: str | None = None) -> None:
@@ -115,7 +73,20 @@ def test_an_ended_session_leads_to_the_login(chromium: Browser, harness: ApiHarn
     with opened(chromium, harness) as page:
         expect(page.locator("#connection")).to_have_text("live")
         with ControlClient.local(harness.directory) as client:
-            client.revoke_token("browser")
+            client.revoke_token(next(iter(client.tokens())).id)
+        page.wait_for_url("**/login*")
+
+
+def test_the_new_secret_of_the_token_of_the_session_is_shown(chromium: Browser, harness: ApiHarness) -> None:
+    """The session ends with the old one, but not before the dialog is closed: the secret is shown once."""
+    with opened(chromium, harness, "/access") as page:
+        expect(page.locator("#connection")).to_have_text("live")
+        page.get_by_role("row", name="this session").get_by_role("button", name="Rotate").click()
+        page.get_by_role("button", name="Carry out").click()
+        expect(page.locator("dialog").get_by_text("This secret is shown once: fw_")).to_be_visible()
+        expect(page.locator("#connection")).to_have_class("lost")
+        expect(page.locator("dialog").get_by_text("This secret is shown once: fw_")).to_be_visible()
+        page.get_by_role("button", name="Close").click()
         page.wait_for_url("**/login*")
 
 

@@ -1,6 +1,8 @@
 """Every page under every role: who is let in, what is shown, and that names are only text."""
 
 import re
+from collections.abc import Iterable
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -20,6 +22,7 @@ from forewarn.core.commands import (
     StartRollout,
     VmOperation,
 )
+from forewarn.core.facts import Entry
 from forewarn.core.model import (
     NODE,
     ApprovalRule,
@@ -227,6 +230,31 @@ def test_the_latency_of_requests_is_shown(harness: ApiHarness, browser: Browser)
     assert re.search(r"request of a VM[^≤]*≤ 1 ms\s+≤ ∞ ms", body)
     assert re.search(r"request of the control API[^≤]*≤ [0-9.]+ ms", body)
     assert sum(harness.context.durations.counts) >= 4
+
+
+def test_who_did_what_is_read_once(harness: ApiHarness, browser: Browser) -> None:
+    """A page reads from the journal only what came since the last one; roles do not share what they may see."""
+    browser.log_in(token_of(harness))
+    harness.do(OperateVm(id="1" * 32, by=ANN, operation=VmOperation.RESTART, vm="web-0"))
+    first = browser.get("/vms").body.decode()
+    assert ">token-created<" in first
+    read: list[int] = []
+    entries = harness.journal.entries
+
+    def note(after: int, limit: int) -> Iterable[Entry]:
+        read.append(after)
+        return entries(after, limit)
+
+    with patch.object(harness.journal, "entries", note):
+        assert browser.get("/hosts").body.decode().count(">token-created<") == first.count(">token-created<")
+        assert not read
+        before = harness.node.replica.revision
+        harness.do(OperateVm(id="2" * 32, by=ANN, operation=VmOperation.RESTART, vm="web-1"))
+        assert "web-1" in browser.get("/groups").body.decode().partition("What happened last")[2]
+        assert read
+        assert min(read) >= before
+    browser.log_in(token_of(harness, Role.VIEWER))
+    assert ">token-created<" not in browser.get("/vms").body.decode()
 
 
 def test_a_host_without_vms_is_drawn(harness: ApiHarness, browser: Browser) -> None:

@@ -12,6 +12,7 @@ from litestar.types import Receive, Scope, Send
 from forewarn.control.api.idempotency import KeyLocks
 from forewarn.control.api.paging import NameIndex
 from forewarn.control.bodies import ClusterStatus, ClusterView, DeliveryReceipt, ListenerView, WorkerView
+from forewarn.control.dashboard.known_lines import KnownLines
 from forewarn.control.dashboard.sessions import CSRF_HEADER, LoginLinks, bearer_of, port_of, session_cookie
 from forewarn.control.dashboard.states import DeallocatedVms
 from forewarn.control.notifications.worker import DeliveryStatus
@@ -134,6 +135,7 @@ class ApiContext:
         )
         self.record = EventArchive(node, journal)
         self.recent = RecentEvents(node, journal)
+        self.known_lines = KnownLines()
         self.locks = KeyLocks()
         self.names = NameIndex(node.replica)
         self.changes = ChangeStream(node, journal)
@@ -145,6 +147,7 @@ class ApiContext:
         """Start following commits, from the current fleet."""
         self.node.replica.subscribe(self.names, "Names")
         self.node.replica.subscribe(self.recent, "RecentEvents")
+        self.node.replica.subscribe(self.known_lines, "KnownLines")
         self.node.replica.subscribe(self.changes, "Changes")
         self.node.replica.subscribe(self.deallocated, "Deallocated")
 

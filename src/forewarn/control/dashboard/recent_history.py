@@ -2,6 +2,8 @@
 
 import asyncio
 
+import msgspec
+
 from forewarn.audit.history import HistoryQuery, read_history_page
 from forewarn.audit.history_lines import HistoryFocus, HistoryFormatter, HistoryLine
 from forewarn.control.api.context import ApiContext
@@ -15,7 +17,25 @@ async def recent_lines(
     if event := filters.get("event"):
         filters["event"] = await context.record.resolve_id(principal, event)
     query = HistoryQuery(limit=limit, **filters)  # type: ignore[arg-type]  # all of these filters are texts
-    revision = context.node.replica.revision
+    if not filters and principal.sees_all:
+        return await _newest_lines(context, principal, query)
+    return await _read(context, principal, query, context.node.replica.revision)
+
+
+async def _newest_lines(context: ApiContext, principal: Principal, query: HistoryQuery) -> tuple[HistoryLine, ...]:
+    """Return the newest lines of all; what was read before is not read again."""
+    known, key, revision = context.known_lines, (principal.role, query.limit), context.node.replica.revision
+    after, lines = known.get(key)
+    if after != revision:
+        newer = await _read(context, principal, msgspec.structs.replace(query, after=after), revision)
+        lines = (*newer, *lines)[: query.limit]
+        known.keep(key, revision, lines)
+    return lines
+
+
+async def _read(
+    context: ApiContext, principal: Principal, query: HistoryQuery, revision: int
+) -> tuple[HistoryLine, ...]:
     found = await asyncio.to_thread(read_history_page, context.journal, context.fleet, revision, query, principal)
     return found.lines
 

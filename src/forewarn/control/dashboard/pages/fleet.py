@@ -1,7 +1,9 @@
 """Fleet: hosts with their VMs, or groups with update domains as lanes; counts first, VMs where there are few."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -19,6 +21,7 @@ from forewarn.core.fleet import Fleet
 _MOST_TILES = 2_000
 """VMs that are drawn one by one; a larger selection is drawn as counts by host or group."""
 _STATES = tuple(EventState)
+_PARTS = re.compile(r"\d+|\D+").findall
 
 
 class VmTile(msgspec.Struct, frozen=True):
@@ -140,15 +143,10 @@ def _named(counts: Counter[EventState]) -> dict[str, int]:
     return {str(state): counts[state] for state in _STATES if counts.get(state)}
 
 
+@lru_cache(maxsize=20_000)
 def _natural(name: str) -> tuple[tuple[bool, int, str], ...]:
     """Order names by the numbers in them."""
-    parts: list[str] = []
-    for letter in name:
-        if parts and parts[-1][-1].isdecimal() == letter.isdecimal():
-            parts[-1] += letter
-        else:
-            parts.append(letter)
-    return tuple((not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts)
+    return tuple((not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in _PARTS(name))
 
 
 @page("/fleet", Action.READ_VMS)

@@ -54,7 +54,7 @@ export function follow(prepare) {
     try {
       const response = await fetch(location.href, { headers: { Accept: "text/html" }, signal: mine.signal });
       const to = new URL(response.url);
-      if (response.redirected && to.pathname === "/login") { location.assign(to); return true; }
+      if (response.redirected && to.pathname === "/login") { leave(to); return true; }
       const content = await response.text();
       if (response.ok) { if (replace(content, prepare)) again = true; }
       else if (response.status === 403 || response.status === 404) replaceMain(content);
@@ -78,6 +78,13 @@ export function follow(prepare) {
   if (every) setInterval(schedule, every);
   connect();
   return load;
+}
+
+// The session has ended. A dialog may show what is shown only once, such as the new secret of the token of the session.
+function leave(to) {
+  const dialog = document.querySelector("dialog[open]");
+  if (dialog) dialog.addEventListener("close", () => location.assign(to), { once: true });
+  else location.assign(to);
 }
 
 // Remember what the service sent; it must run before times are made local.
