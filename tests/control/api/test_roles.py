@@ -40,7 +40,7 @@ BODIES: dict[str, object] = {
     "add-subscription": {"name": "s", "kind": "webhook", "target": "https://example.org/"},
 }
 ENDLESS = {"listen"}
-"""What goes on answering; that owners hear only of their own is held in test_changes.py."""
+"""What goes on answering; that owners hear only of their own is held in test_change_stream.py and test_attacks.py."""
 
 
 class Route(msgspec.Struct, frozen=True):

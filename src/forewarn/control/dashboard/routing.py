@@ -100,7 +100,7 @@ def public_page(
 def _show_error(request: Request[Any, Any, Any], error: ForewarnError) -> Response[Any]:
     if isinstance(error, Unauthenticated):
         target = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        return Redirect(f"/login?next={quote(target, safe='')}", status_code=303)
+        return Redirect(f"/login?next={quote(target, safe='')}", status_code=303, headers=HEADERS)
     problem = problem_of(error)
     return _error_page(request, problem.status, problem.title, problem.detail)
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import msgspec
+from msgspec.structs import replace
 
 from forewarn.control.problems import TooManyFailures, Unauthenticated
 from forewarn.core.access import Principal
@@ -78,15 +79,16 @@ class Authenticator:
         key = (address, token.id if token else "")
         self._refuse_while_waiting(key)
         given = _hash(written[2] if written else "")
-        matches = hmac.compare_digest(given, token.hash if token else _NO_HASH)
-        matches |= hmac.compare_digest(given, self._previous_hash(token))
-        if token is None or not matches or self._is_expired(token):
+        is_present = hmac.compare_digest(given, token.hash if token else _NO_HASH)
+        is_previous = hmac.compare_digest(given, self._previous_hash(token))
+        if token is None or not (is_present or is_previous) or self._is_expired(token):
             self._count(address)
             if authorization:
                 self._remember(key)
             raise Unauthenticated
         self._failures.pop(key, None)
-        return _principal(token, address)
+        principal = _principal(token, address)
+        return principal if is_present else replace(principal, expires_at=token.previous_until)
 
     def principal_of(self, fleet: Fleet, token_id: str, address: str) -> Principal:
         """Return the principal of a token that was verified before; raise Unauthenticated if it is not in force."""

@@ -152,8 +152,11 @@ class ChangeStream:
             if after is not None:
                 async for past in self._past(listener.principal, after, now):
                     yield past
-            while not listener.is_over and self._is_valid(listener.principal):
-                yield await listener.take()
+            while not listener.is_over:
+                taken = await listener.take()
+                if not self._is_valid(listener.principal):
+                    return
+                yield taken
         finally:
             self._listeners.discard(listener)
 
