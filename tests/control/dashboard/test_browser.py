@@ -244,6 +244,25 @@ def test_pages_fit_a_phone(chromium: Browser, harness: ApiHarness) -> None:
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
 
 
+@pytest.mark.parametrize(("width", "height", "letters"), [(1280, 800, 15), (2560, 1440, 22), (3840, 2160, 33)])
+def test_a_wall_display_is_read_from_afar(
+    chromium: Browser, harness: ApiHarness, width: int, height: int, letters: int
+) -> None:
+    """Texts and drawings are larger there, and fill the width; nothing is cut off."""
+    restart(harness)
+    with opened(chromium, harness, viewport={"width": width, "height": height}) as page:
+        for path in ("/", "/fleet", "/timeline", "/rollouts", "/health"):
+            page.goto(path)
+            assert page.evaluate("parseFloat(getComputedStyle(document.body).fontSize)") >= letters, path
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+            assert page.evaluate("document.querySelector('main').getBoundingClientRect().width") > 0.9 * width, path
+        page.goto("/timeline")
+        expect(page.locator("#timeline a")).to_have_count(1)
+        assert (
+            page.locator("#timeline a rect").first.evaluate("each => each.getBoundingClientRect().height") >= letters
+        )
+
+
 def test_the_timeline_can_be_moved_by_keys(chromium: Browser, harness: ApiHarness) -> None:
     """And every event in it is a link."""
     restart(harness)
