@@ -42,8 +42,10 @@ class CommonHeaders:
         """Render the header lines for the current second."""
         # Azure: Content-Type, Server and Date are in this order.
         self._dated = b"Server: Forewarn\r\nDate: " + format_datetime(now, usegmt=True).encode() + b"\r\n"
-        self.documents = tuple(self._head(200, ending, JSON) + b'ETag: "' for ending in _CONNECTION)
-        self.not_modified = tuple(self._head(304, ending) + b'ETag: "' for ending in _CONNECTION)
+        endings = (_CONNECTION[CLOSE],) * len(_CONNECTION) if self.is_closing else _CONNECTION.values()
+        document, not_modified = _OK + self._dated, _NOT_MODIFIED + self._dated
+        self.documents = tuple(b'%b%bETag: "' % (document, ending) for ending in endings)
+        self.not_modified = tuple(b'%b%bETag: "' % (not_modified, ending) for ending in endings)
 
     def close_all(self, now: datetime) -> None:
         """Send ``Connection: close`` in every response from now on."""
@@ -64,13 +66,20 @@ class CommonHeaders:
         return self.answer(problem.status, problem.body, ending, JSON, extra)
 
     def _head(self, status: int, ending: int, content_type: str = "") -> bytes:
-        return b"HTTP/1.1 %d %b\r\n%b%b%b" % (
-            status,
-            REASONS[status].encode(),
-            b"Content-Type: %b\r\n" % content_type.encode() if content_type else b"",
-            self._dated,
-            _CONNECTION[CLOSE if self.is_closing else ending],
-        )
+        return _begin(status, content_type) + self._dated + _CONNECTION[CLOSE if self.is_closing else ending]
+
+
+def _begin(status: int, content_type: str = "") -> bytes:
+    """Render the head of a response up to the lines that all responses of one second share."""
+    return b"HTTP/1.1 %d %b\r\n%b" % (
+        status,
+        REASONS[status].encode(),
+        b"Content-Type: %b\r\n" % content_type.encode() if content_type else b"",
+    )
+
+
+_OK = _begin(200, JSON)
+_NOT_MODIFIED = _begin(304)
 
 
 def without_body(answer: bytes) -> bytes:

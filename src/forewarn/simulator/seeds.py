@@ -72,6 +72,8 @@ def run_seeds(seeds: Sequence[int], jobs: int = 1, shares: PlanShares = _USUAL) 
     if jobs == 1:
         yield from map(run, seeds)
         return
+    if _app is None:
+        run_plan(make_plan(0, has_nodes=True))  # each worker would make the applications of the nodes for itself
     processes = multiprocessing.get_context("fork")
     try:
         with processes.Pool(jobs, initializer=_leave_signals_alone, maxtasksperchild=_LONGEST_LIFE) as pool:

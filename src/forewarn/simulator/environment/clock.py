@@ -21,10 +21,15 @@ class SimulatedClock:
         """By which it runs too fast."""
         self._drifts_from = 0.0
         self._waiting: dict[_SimulatedTimer, None] = {}
+        self._read = -1.0, EPOCH
+        """The time when it was last read, and what it showed then: much asks for the time within one moment."""
 
     def now(self) -> datetime:
-        drifted = self.rate * (self._loop.time() - self._drifts_from)
-        return EPOCH + self._error + timedelta(seconds=round(self._loop.time() + drifted, 6))
+        seconds = self._loop.time()
+        if self._read[0] != seconds:
+            drifted = self.rate * (seconds - self._drifts_from)
+            self._read = seconds, EPOCH + self._error + timedelta(seconds=round(seconds + drifted, 6))
+        return self._read[1]
 
     def seconds(self) -> float:
         return self._loop.time() + 1000.0
@@ -41,17 +46,21 @@ class SimulatedClock:
     def step(self, by: timedelta) -> None:
         """Set the wall clock back or ahead; timers notice at once."""
         self._error += by
+        self._read = -1.0, EPOCH
         self._rearm()
 
     def drift(self, rate: float) -> None:
         """Run too fast by ``rate`` (too slow where it is negative) from now on: 0.001 is a second in 1,000."""
         self._error += timedelta(seconds=round(self.rate * (self._loop.time() - self._drifts_from), 6))
         self.rate, self._drifts_from = rate, self._loop.time()
+        self._read = -1.0, EPOCH
         self._rearm()
 
     @property
     def error(self) -> timedelta:
         """How far it is ahead of the true time."""
+        if not self.rate:
+            return self._error
         return self.now() - EPOCH - timedelta(seconds=round(self._loop.time(), 6))
 
     def _rearm(self) -> None:

@@ -23,6 +23,7 @@ from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 _Value = TypeVar("_Value")
+_Callback = Callable[..., object]
 _MOST_AWAITS = 20
 """Times that a coroutine may await in its ``finally`` blocks after it was closed."""
 
@@ -74,11 +75,44 @@ _SAME_TIME = 1e-9
 """Seconds within which timers go off together."""
 
 
+class _PlainHandle(asyncio.Handle):
+    """A callback. It is made as asyncio makes it, without what its debug mode needs."""
+
+    __slots__ = ()
+
+    def __init__(
+        self, callback: _Callback, args: tuple[object, ...], loop: "SimulatedLoop", context: contextvars.Context
+    ) -> None:
+        self._context = context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = self._source_traceback = None
+
+
 class _OrderedTimer(asyncio.TimerHandle):
-    """A timer that goes off after those of the same time that were set before it."""
+    """A timer that goes off after those of the same time that were set before it. It is made as a plain handle is."""
 
     __slots__ = ("number",)
-    number: int
+
+    def __init__(
+        self,
+        when: float,
+        number: int,
+        callback: _Callback,
+        args: tuple[object, ...],
+        loop: "SimulatedLoop",
+        context: contextvars.Context,
+    ) -> None:
+        self._context = context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = self._scheduled = False
+        self._repr = self._source_traceback = None
+        self._when = when
+        self.number = number
 
 
 class Connector(Protocol):
@@ -176,9 +210,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _pass_time(self, when: float) -> None:
         before = self._seconds
-        self._seconds = max(before, when)
-        if int(self._seconds) != int(before):
-            self._counted_from = self.callbacks
+        if when > before:
+            self._seconds = when
+            if int(when) != int(before):
+                self._counted_from = self.callbacks
 
     def call_soon(
         self, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
@@ -187,7 +222,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         process = context.get(_PROCESS)
         if process is not None and not process.is_alive:
             return _dropped(self)
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _PlainHandle(callback, args, self, context)
         is_running = process is None or process.held is None
         (self._ready if is_running else process.held).append(handle)  # type: ignore[attr-defined, union-attr]
         return handle
@@ -198,24 +233,25 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
         context = contextvars.copy_context() if context is None else context
-        handle = _OrderedTimer(when, callback, args, self, context)
-        self._timers += 1
-        handle.number = self._timers
+        self._timers = number = self._timers + 1
+        handle = _OrderedTimer(when, number, callback, args, self, context)
         process = context.get(_PROCESS)
         if process is None or (process.is_alive and process.held is None):
-            self._schedule(handle)
+            heapq.heappush(self._scheduled, (when, number, handle))  # type: ignore[attr-defined]
+            handle._scheduled = True  # noqa: SLF001 - as the loops of asyncio do
         elif process.held is not None:
             process.held.append(handle)
         return handle
 
     def _schedule(self, handle: _OrderedTimer) -> None:
         heapq.heappush(self._scheduled, (handle.when(), handle.number, handle))  # type: ignore[attr-defined]
-        handle._scheduled = True  # type: ignore[attr-defined]  # noqa: SLF001 - as the loops of asyncio do
+        handle._scheduled = True  # noqa: SLF001 - as above
 
     def call_later(
         self, delay: float, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
     ) -> asyncio.TimerHandle:
-        return self.call_at(self._seconds + max(delay, 0.0), callback, *args, context=context)
+        when = self._seconds + delay if delay > 0.0 else self._seconds
+        return self.call_at(when, callback, *args, context=context)
 
     def run_in_executor(
         self, executor: Executor | None, func: Callable[..., _Value], *args: object
@@ -358,7 +394,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.callbacks += 1
         if self.callbacks - self._counted_from > _MOST_AT_ONCE:
             raise Livelock(f"no time passes at second {self._seconds:.3f}: {handle!r}"[:600])
-        process = _process_of(handle)
+        context: contextvars.Context = handle._context  # type: ignore[attr-defined]  # noqa: SLF001 - no other way
+        process = context.get(_PROCESS)
         if process is not None:
             if process.kill_after is not None:
                 process.kill_after -= 1
