@@ -279,6 +279,12 @@ def waiting(incarnation: int, at: float, status: int = 200) -> VmExchange:
     return msgspec.structs.replace(shown, status=status, waits=True)
 
 
+def roaming(sent_at: float) -> VmExchange:
+    """A long poll that a node answers which has been behind since second 2."""
+    shown = document(2, at=8.0, vm="web-1", sent=sent_at)
+    return msgspec.structs.replace(shown, waits=True, as_of=2.0)
+
+
 def by_token(token: str, at: float, status: int = 200) -> ControlExchange:
     answer = {"items": []} if status < 400 else refused(status)
     exchange = asked("GET", "/v1/tokens", answer=answer, at=at, who="olga", status=status, groups=("web",))
@@ -696,6 +702,11 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
     "who waits for a change is told of it at once": (
         (first(at=1.0), document(2, at=5.0), waiting(2, 6.0)),
         (first(at=1.0), document(2, at=5.0), waiting(2, 8.0)),
+        "web-1 waited for a change of web and was shown 2 late",
+    ),
+    "how long one waits counts from its own request, however far its node was behind": (
+        (first(at=1.0), document(2, at=5.0), roaming(7.5)),
+        (first(at=1.0), document(2, at=5.0), roaming(1.5)),
         "web-1 waited for a change of web and was shown 2 late",
     ),
     "a VM that joined another group is shown nothing of the old one": (

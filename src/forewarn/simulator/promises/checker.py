@@ -73,8 +73,10 @@ class Promises:
     def see(self, exchange: Exchange) -> None:
         """Check an exchange; they come in the order in which they ended."""
         self.checked += 1
+        waited = 0.0
         match exchange:
             case VmExchange():
+                waited = exchange.ended_at - exchange.sent_at
                 self._documents.ends_in_time(exchange)
                 exchange = _as_of_its_node(exchange)
             case ControlExchange():
@@ -82,7 +84,7 @@ class Promises:
                 exchange = _as_of_its_node(exchange)
         match exchange:
             case VmExchange():
-                self._documents.see(exchange)
+                self._documents.see(exchange, waited)
                 self._hosts_and_vms.see_vm(exchange)
             case ControlExchange():
                 self._control.see(exchange)

@@ -75,7 +75,8 @@ class DocumentPromises:
         self._foreign: list[tuple[VmExchange, str]] = []
         self._failed: list[VmExchange] = []
 
-    def see(self, exchange: VmExchange) -> None:
+    def see(self, exchange: VmExchange, waited: float) -> None:
+        """Check an exchange; ``waited`` is how long it took, also where it counts as sent earlier."""
         version = _version_of(exchange.target)
         if exchange.status >= 500 or (exchange.status >= 400 and exchange.method != "HEAD"):
             self._is_refused_properly(exchange)
@@ -84,7 +85,7 @@ class DocumentPromises:
         if exchange.method == "POST":
             self._see_approval(exchange)
         elif exchange.status in (200, 304):
-            self._see_document(exchange, version)
+            self._see_document(exchange, version, waited)
 
     def see_incarnation(self, group: str, incarnation: int, sent_at: float, ended_at: float, where: str) -> None:
         """Check that a group's incarnation never falls."""
@@ -93,7 +94,7 @@ class DocumentPromises:
             self._report(ended_at, f"incarnation of {group} fell from {known} to {incarnation}, seen by {where}")
         seen.add(ended_at, incarnation)
 
-    def _see_document(self, exchange: VmExchange, version: str) -> None:
+    def _see_document(self, exchange: VmExchange, version: str, waited: float) -> None:
         vm, sent_at, ended_at = exchange.vm, exchange.sent_at, exchange.ended_at
         tag = _TAG.fullmatch(exchange.headers.get("etag") or exchange.headers.get("ETag") or "")
         group = tag[1] if tag else self._memory.members.group_of(vm)
@@ -113,7 +114,7 @@ class DocumentPromises:
         self._is_as_new_as_its_tag(exchange, incarnation)
         if not group:
             return
-        self._hears_of_changes(exchange, group, incarnation)
+        self._hears_of_changes(exchange, group, incarnation, waited)
         if not self._memory.members.may_be_in(vm, group):
             self._report(ended_at, f"{vm} was shown the document of {group}, to which it never belonged")
         self.see_incarnation(group, incarnation, sent_at, ended_at, vm)
@@ -125,13 +126,13 @@ class DocumentPromises:
 
     # A VM that waits is answered when something has changed; one that has left a group is not shown its document.
 
-    def _hears_of_changes(self, exchange: VmExchange, group: str, incarnation: int) -> None:
+    def _hears_of_changes(self, exchange: VmExchange, group: str, incarnation: int, waited: float) -> None:
         vm, slack = exchange.vm, PROMPT + self._memory.network_delay + exchange.behind
         seen = self._incarnations.get(group)
         if exchange.waits and seen and incarnation < (known := seen.before(exchange.ended_at - slack)):
             text = f"{vm} waited for a change of {group} and was shown {incarnation}"
             self._report(exchange.ended_at, f"{text}, when {known} had been shown for {slack:.0f} s")
-        has_waited = exchange.waits and exchange.status == 200 and exchange.ended_at - exchange.sent_at > slack
+        has_waited = exchange.waits and exchange.status == 200 and waited > slack
         is_settled = self._memory.members.group_of(vm) == group  # else it may have joined the group meanwhile
         if has_waited and is_settled and seen and seen.before(exchange.ended_at - slack) >= incarnation:
             text = f"{vm} waited for a change of {group} and was shown {incarnation} late"
