@@ -256,6 +256,81 @@ class RequestRevocation(PlannedAction, frozen=True, kw_only=True):
     key: str
 
 
+class RequestCancellations(PlannedAction, frozen=True, kw_only=True):
+    """Cancel all events of a group that are Scheduled."""
+
+    sentence = "{who} cancels all events of {group} with key {key}"
+    who: str
+    group: str
+    key: str
+
+
+class RequestHostBulk(PlannedAction, frozen=True, kw_only=True):
+    """The same operation on all hosts with names that match a glob."""
+
+    sentence = "{who} asks for {operation} of all hosts of {pattern} with key {key}"
+    chosen = "operation"
+    choices = tuple(each for each in RequestHostOperation.choices if each != "degrade")
+    who: str
+    operation: str
+    pattern: str
+    key: str
+
+
+class RequestHostLabel(PlannedAction, frozen=True, kw_only=True):
+    """Set the label ``tier`` of a host, or take it away."""
+
+    sentence = "{who} sets the label of host {host} to {value} with key {key}"
+    chosen = "value"
+    choices = RequestLabel.choices
+    who: str
+    host: str
+    value: str
+    key: str
+
+
+class RequestGroupSet(PlannedAction, frozen=True, kw_only=True):
+    """Add a group to the fleet, or remove it."""
+
+    sentence = "{who} has group {group} {change} with key {key}"
+    chosen = "change"
+    choices = RequestHostSet.choices
+    who: str
+    group: str
+    change: str
+    key: str
+
+
+class RequestRotation(PlannedAction, frozen=True, kw_only=True):
+    """Give the token of an owner another secret. The owner then tries the old one, which may be valid for a while."""
+
+    sentence = "ann rotates the token of {owner} with an overlap of {overlap} s with key {key}"
+    owner: str
+    overlap: int
+    key: str
+
+
+class RequestPassingToken(PlannedAction, frozen=True, kw_only=True):
+    """Give an owner another token, which expires after so many seconds."""
+
+    sentence = "ann creates a token for {owner} of {group} for {seconds} s with key {key}"
+    owner: str
+    group: str
+    seconds: int
+    key: str
+
+
+VIEWER = "vic"
+"""Who may read everything, and change nothing."""
+
+
+class RequestViewer(PlannedAction, frozen=True, kw_only=True):
+    """Give the viewer a token."""
+
+    sentence = "ann creates a token for the viewer with key {key}"
+    key: str
+
+
 class RequestSubscription(PlannedAction, frozen=True, kw_only=True):
     """Notifications about one group, or about ``all``."""
 
@@ -590,6 +665,13 @@ COMMANDS: tuple[type[PlannedAction], ...] = (
     ApplyFleetFile,
     RequestToken,
     RequestRevocation,
+    RequestCancellations,
+    RequestHostBulk,
+    RequestHostLabel,
+    RequestGroupSet,
+    RequestRotation,
+    RequestPassingToken,
+    RequestViewer,
     RequestSubscription,
     RequestUnsubscription,
     RefuseNotifications,

@@ -47,7 +47,8 @@ class ControlExchange(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] | None = None
     """The groups of the owner who asked; None for an operator."""
     token: str = ""
-    """The id of the token that was sent; empty where none was."""
+    """The id of the token that was sent; ``ID before KEY`` where it was sent with the secret that it had before the
+    rotation with this key; empty where no token was sent."""
     as_of: float | None = None
     """As with VMs."""
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from forewarn.simulator import actions as act
 from forewarn.simulator.actions import PlannedAction
 from forewarn.simulator.actors.guests import KINDS as GUEST_KINDS
+from forewarn.simulator.command_generator import CommandGenerator
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm
 from forewarn.simulator.rollout_generator import RolloutGenerator
 from forewarn.simulator.situations import SituationGenerator
@@ -43,6 +44,7 @@ _SQLITE_SHARE = 0.0125
 _NODES_SHARE = 0.1
 _ROLLOUTS_SHARE = 0.2
 _SITUATIONS_SHARE = 0.2
+_COMMANDS_SHARE = 0.2
 _NODE_DRIVERS = ("machines", "machines", "immediate", "unfenced", "unfenced", "command", "webhook")
 _LOSSY = 0.02
 """The share of plans with nodes in which a standby may not have the last entries."""
@@ -59,7 +61,7 @@ def make_plan(
     """Return the plan of a seed.
 
     A hundredth of them use a real SQLite journal, a tenth have several nodes, and a fifth have rollouts, unless it is
-    said otherwise. A fifth have a situation in which faults hid.
+    said otherwise. A fifth have a situation in which faults hid, and a fifth some commands that are rare.
     """
     random = Random(seed)  # noqa: S311 - it is to be repeatable
     drawn = random.random() < _SQLITE_SHARE
@@ -72,6 +74,9 @@ def make_plan(
     random = Random(f"{seed}/situations")  # noqa: S311 - it is to be repeatable
     if random.random() < _SITUATIONS_SHARE:
         plan = SituationGenerator(plan, random).plan()
+    random = Random(f"{seed}/commands")  # noqa: S311 - it is to be repeatable
+    if random.random() < _COMMANDS_SHARE:
+        plan = CommandGenerator(plan, random).plan()
     random = Random(f"{seed}/rollouts")  # noqa: S311 - it is to be repeatable
     drawn = random.random() < _ROLLOUTS_SHARE
     return RolloutGenerator(plan, random).plan() if (drawn if has_rollouts is None else has_rollouts) else plan

@@ -291,6 +291,31 @@ def by_token(token: str, at: float, status: int = 200) -> ControlExchange:
     return msgspec.structs.replace(exchange, token=token)
 
 
+def rotated(overlap: int) -> ControlExchange:
+    path = f"/v1/tokens/ab12/rotate?overlap={overlap}"
+    return asked("POST", path, answer={"id": "ab12", "token": "fw"}, at=5.0, key="k1", status=201)
+
+
+def passing(seconds: int) -> ControlExchange:
+    body = {"name": "olga", "role": "owner", "groups": ["web"], "lasts": seconds}
+    return asked("POST", "/v1/tokens", body, {"id": "ab12", "token": "fw"}, at=5.0, status=201)
+
+
+def cordoned(selected: tuple[str, ...], refused_: dict[str, str]) -> ControlExchange:
+    body = {"operation": "cordon", "select": {"names": ["*"]}}
+    return asked("POST", "/v1/hosts/operations", body, {"selected": selected, "refused": refused_}, at=5.0)
+
+
+def grouped(method: str, at: float) -> ControlExchange:
+    if method == "DELETE":
+        return asked(method, "/v1/groups/g8", at=at)
+    return asked(method, "/v1/groups", {"name": "g8", "kind": "availability-set"}, at=at, status=201)
+
+
+def groups(at: float, *names: str) -> ControlExchange:
+    return asked("GET", "/v1/groups", answer={"items": [{"name": name} for name in names]}, at=at)
+
+
 USED = "this Idempotency-Key was used for another request"
 EVICTED: dict[str, Any] = {"type": "Preempt", "source": "Platform", "operation": "vm evict"}
 CRASHED: dict[str, Any] = {
@@ -730,6 +755,56 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
             ),
         ),
         "in 2017-08-01, which has no Preempt",
+    ),
+    "a token that was rotated has another secret": (
+        (rotated(0), by_token("ab12 before k1", 6.0, 401), by_token("ab12", 6.0)),
+        (rotated(0), by_token("ab12 before k1", 6.0)),
+        "GET /v1/tokens of olga was let through with a token that has another secret now",
+    ),
+    "an old secret is valid as long as was asked for": (
+        (rotated(10), by_token("ab12 before k1", 6.0), by_token("ab12 before k1", 16.0, 401)),
+        (rotated(10), by_token("ab12 before k1", 6.0, 401)),
+        "GET /v1/tokens of olga was refused with an old secret, which was to be valid until 14 s",
+    ),
+    "an old secret expires with its token": (
+        (passing(10), rotated(60), by_token("ab12 before k1", 20.0, 401)),
+        (rotated(60), by_token("ab12 before k1", 20.0, 401)),
+        "GET /v1/tokens of olga was refused with an old secret, which was to be valid until 64 s",
+    ),
+    "an old secret is revoked with its token": (
+        (rotated(10), asked("DELETE", "/v1/tokens/ab12", at=5.5), by_token("ab12 before k1", 6.0, 401)),
+        (rotated(10), asked("DELETE", "/v1/tokens/ab12", at=5.5), by_token("ab12 before k1", 6.0)),
+        "GET /v1/tokens of olga was let through with a revoked token",
+    ),
+    "a token that has expired is refused": (
+        (passing(10), by_token("ab12", 14.0), by_token("ab12", 20.0, 401)),
+        (passing(10), by_token("ab12", 20.0)),
+        "GET /v1/tokens of olga was let through with a token that has expired",
+    ),
+    "a viewer changes nothing": (
+        (restart(who="vic", status=403, answer=refused(403)), asked("GET", "/v1/vms", answer={"items": []}, at=6.0)),
+        (restart(who="vic"),),
+        "POST /v1/vms/web-0/operations of vic was let through, although a viewer changes nothing",
+    ),
+    "a label of a host that was acknowledged stands": (
+        (asked("PATCH", "/v1/hosts/h2", {"labels": {"tier": "back"}}, at=5.0), hosts(7.0, labels={"tier": "back"})),
+        (asked("PATCH", "/v1/hosts/h2", {"labels": {"tier": "back"}}, at=5.0), hosts(7.0)),
+        "host h2 is shown with label none, and back was set",
+    ),
+    "what was done to several hosts stands": (
+        (cordoned(("h1", "h2"), {"h2": "it is gone"}), hosts(7.0)),
+        (cordoned(("h1", "h2"), {"h1": "it is gone"}), hosts(7.0)),
+        "host h2 is shown with cordoned False, and True was set",
+    ),
+    "a group that was added is shown": (
+        (grouped("POST", 5.0), groups(6.0, "web", "g8"), grouped("DELETE", 7.0), groups(8.0, "web")),
+        (grouped("POST", 5.0), groups(6.0, "web")),
+        "group g8 is not shown, and was added",
+    ),
+    "a group that was removed is not shown": (
+        (grouped("DELETE", 5.0), groups(6.0, "web")),
+        (grouped("DELETE", 5.0), groups(6.0, "web", "g8")),
+        "group g8 is shown, and was removed",
     ),
     "a token that was revoked is refused": (
         (asked("DELETE", "/v1/tokens/ab12", at=5.0), by_token("ab12", 6.0, 401), by_token("cd34", 6.0)),

@@ -8,22 +8,29 @@ from functools import partial
 from typing import Any
 
 from forewarn.simulator.actions import (
+    VIEWER,
     PlannedAction,
     ReadEverything,
     RequestBulk,
+    RequestCancellations,
     RequestDegradation,
     RequestEventChange,
     RequestFleetChange,
+    RequestGroupSet,
+    RequestHostBulk,
+    RequestHostLabel,
     RequestHostOperation,
     RequestHostSet,
     RequestLabel,
     RequestMove,
+    RequestPassingToken,
     RequestReclaim,
     RequestRevocation,
     RequestRollout,
     RequestRolloutChange,
     RequestRolloutEdit,
     RequestRolloutSkip,
+    RequestRotation,
     RequestScaleIn,
     RequestSubscription,
     RequestTerms,
@@ -31,6 +38,7 @@ from forewarn.simulator.actions import (
     RequestTrial,
     RequestTwice,
     RequestUnsubscription,
+    RequestViewer,
     RequestVmOperation,
     TryRollout,
 )
@@ -53,6 +61,7 @@ READS = (
 )
 _STEERING = {"withdraw": ("pause", '{"withdraw":true}'), "pause": ("pause", "{}")}
 """The route and the body of what is asked of a rollout."""
+_NO_TOKEN = ("", "fw_0000000000000000_none")
 _ATTEMPTS = 3
 _PAUSE = 2.0
 
@@ -91,7 +100,7 @@ class Operators:
         self._see = see
         self._process = SimulatedProcess("operators", "10.9.9.9")
         self._tokens: dict[str, tuple[str, str]] = {}
-        """Id and text of each owner's token."""
+        """Id and text of the token of each owner, and of the viewer."""
         self._under_way = 0
         self.labels = EventLabels()
 
@@ -118,15 +127,27 @@ class Operators:
                 await self.ask("ann", "PATCH", f"/v1/groups/{group.name}", group.terms, f"terms-{group.name}")
 
     async def ask(
-        self, who: str, method: str, path: str, body: str = "", key: str = "", *, attempts: int = _ATTEMPTS
+        self,
+        who: str,
+        method: str,
+        path: str,
+        body: str = "",
+        key: str = "",
+        *,
+        attempts: int = _ATTEMPTS,
+        token_sent: tuple[str, str] | None = None,
     ) -> ControlExchange:
-        """Send a request; where no response comes, send it again with the same key."""
+        """Send a request; where no response comes, send it again with the same key.
+
+        ``token_sent``: id and text of another token than the last one that the caller was given.
+        """
         groups = self._plan.owners.get(who)
+        has_token = groups is not None or who == VIEWER
         for attempt in range(attempts):
             if attempt:
                 await asyncio.sleep(_PAUSE)
             sent_at = self._loop.time()
-            id_, token = self._tokens.get(who, ("", "fw_0000000000000000_none")) if groups is not None else ("", "")
+            id_, token = token_sent or (self._tokens.get(who, _NO_TOKEN) if has_token else ("", ""))
             as_of = self._as_of() if self._as_of else None
             answer = await self._request(method, path, body.encode(), token=token, key=key, user=who)
             exchange = ControlExchange(
@@ -198,6 +219,24 @@ class Operators:
             case RequestRevocation(owner=owner, key=key):
                 id_ = self._tokens.get(owner, ("0" * 16, ""))[0]
                 await self.ask("ann", "DELETE", f"/v1/tokens/{id_}", "", key)
+            case RequestPassingToken(owner=owner, group=group, seconds=seconds, key=key):
+                await self._create_token(owner, (group,), key, lasts=seconds)
+            case RequestViewer(key=key):
+                await self._create_token(VIEWER, (), key, role="viewer")
+            case RequestRotation(owner=owner, overlap=overlap, key=key):
+                await self._rotate_token(owner, overlap, key)
+            case RequestCancellations(who=who, group=group, key=key):
+                await self.ask(who, "POST", "/v1/events/cancel", _json(group=group), key)
+            case RequestHostBulk(who=who, operation=operation, pattern=pattern, key=key):
+                body = _json(operation=operation, select={"names": [pattern]})
+                await self.ask(who, "POST", "/v1/hosts/operations", body, key)
+            case RequestHostLabel(who=who, host=host, value=value, key=key):
+                labels = {"tier": None if value == "none" else value}
+                await self.ask(who, "PATCH", f"/v1/hosts/{host}", _json(labels=labels), key)
+            case RequestGroupSet(who=who, group=group, change="added", key=key):
+                await self.ask(who, "POST", "/v1/groups", _json(name=group, kind="availability-set"), key)
+            case RequestGroupSet(who=who, group=group, key=key):
+                await self.ask(who, "DELETE", f"/v1/groups/{group}", "", key)
             case RequestSubscription(name=name, group=group, key=key):
                 groups = [] if group == "all" else [group]
                 body = _json(name=name, kind="webhook", target="https://receiver.example/hook", groups=groups)
@@ -219,12 +258,25 @@ class Operators:
             case ReadEverything(who=who):
                 await self.read_everything(who)
 
-    async def _create_token(self, owner: str, groups: tuple[str, ...], key: str) -> None:
-        body = json.dumps({"name": f"{owner}-{key}", "role": "owner", "groups": groups}, separators=(",", ":"))
-        exchange = await self.ask("ann", "POST", "/v1/tokens", body, key)
+    async def _create_token(
+        self, owner: str, groups: tuple[str, ...], key: str, *, role: str = "owner", lasts: int | None = None
+    ) -> None:
+        ends = {} if lasts is None else {"lasts": lasts}
+        body = _json(name=f"{owner}-{key}", role=role, groups=groups, **ends)
+        self._keep_token(owner, await self.ask("ann", "POST", "/v1/tokens", body, key))
+
+    async def _rotate_token(self, owner: str, overlap: int, key: str) -> None:
+        id_, old = self._tokens.get(owner, ("0" * 16, ""))
+        path = f"/v1/tokens/{id_}/rotate?overlap={overlap}"
+        if self._keep_token(owner, await self.ask("ann", "POST", path, "", key)):
+            await self.ask(owner, "GET", "/v1/vms", attempts=1, token_sent=(f"{id_} before {key}", old))
+
+    def _keep_token(self, owner: str, exchange: ControlExchange) -> bool:
+        """Let an owner use the token of a response from now on; tell whether there is one."""
         told = json.loads(exchange.response) if exchange.status == 201 else {}
         if told.get("token"):
             self._tokens[owner] = told["id"], told["token"]
+        return "token" in told
 
 
 def _rollout(name: str, terms: str) -> str:

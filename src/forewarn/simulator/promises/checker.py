@@ -2,9 +2,9 @@
 
 This model knows the plan and the bytes that VMs and operators exchange with the service, and nothing of how the
 service keeps its promises. The parts: what VMs are shown (``documents``), the control API
-(``control``), single events (``events``), who waits for whom (``turns``), terms of groups (``terms``), what operators
-set for hosts and VMs (``hosts_and_vms``), rollouts (``rollouts``), notifications (``notifications``); here the
-service itself and the agents.
+(``control``), its tokens (``tokens``), single events (``events``), who waits for whom (``turns``), terms of groups
+(``terms``), what operators set for hosts and VMs (``hosts_and_vms``), rollouts (``rollouts``), notifications
+(``notifications``); here the service itself and the agents.
 
 A promise that requests under way may explain is judged by ``settle``. Before that the simulation asks what
 ``questions`` lists: the record of every event that was shown, and every request that was acknowledged with a key.
@@ -35,6 +35,7 @@ from forewarn.simulator.promises.memory import CheckerMemory, GivenApproval
 from forewarn.simulator.promises.notifications import NotificationPromises
 from forewarn.simulator.promises.rollouts import RolloutPromises
 from forewarn.simulator.promises.terms import TermPromises
+from forewarn.simulator.promises.tokens import TokenPromises
 from forewarn.simulator.promises.turns import TurnPromises
 
 UNDO_SECONDS = 120.0
@@ -60,6 +61,7 @@ class Promises:
         self._turns = TurnPromises(self._memory, terms)
         self._documents = DocumentPromises(self._memory, self._events)
         self._control = ControlPromises(self._memory, self._events, self._documents, terms)
+        self._tokens = TokenPromises(self._memory)
         self._notifications = NotificationPromises(self._memory)
         self._rollouts = RolloutPromises(self._memory)
         self._steps: dict[tuple[str, str], list[AgentStep]] = {}
@@ -87,6 +89,7 @@ class Promises:
                 self._documents.see(exchange, waited)
                 self._hosts_and_vms.see_vm(exchange)
             case ControlExchange():
+                self._tokens.see(exchange)
                 self._control.see(exchange)
                 self._notifications.see_control(exchange)
                 self._hosts_and_vms.see_control(exchange)
@@ -127,6 +130,7 @@ class Promises:
         """Judge what could not be judged before: faults have stopped, and everything due had its time."""
         self._rollouts.settle(now)
         self._control.settle(now)
+        self._tokens.settle()
         self._documents.settle(now)
         for event in list(self._memory.events.values()):
             if event.fields or event.operated:

@@ -3,7 +3,6 @@
 import re
 from datetime import datetime
 from functools import lru_cache
-from math import inf
 
 import msgspec
 
@@ -21,7 +20,6 @@ _ID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 _EVENT = re.compile(rf"/v1/events/({_ID})(?:/(\w+))?")
 _GROUP = re.compile(r"/v1/groups/([^/?]+)")
 _VM_OPERATION = re.compile(r"/v1/vms/([^/?]+)/operations")
-_TOKEN = re.compile(r"/v1/tokens/([0-9a-f]+)")
 _IDS = re.compile(_ID)
 _ANY_ANSWER = (0, 401, 403, 429, 503)
 """The responses that tell nothing of what was done."""
@@ -115,8 +113,6 @@ class ControlPromises:
         self._conflicts: list[ControlExchange] = []
         self._tried: dict[str, float] = {}
         """The events that dry runs would have announced."""
-        self._revoked: dict[str, float] = {}
-        """When the revocation of each token had been acknowledged."""
 
     @property
     def acknowledged(self) -> list[ControlExchange]:
@@ -132,7 +128,7 @@ class ControlPromises:
             self._tried[each.event.id.lower()] = exchange.ended_at
 
     def see(self, exchange: ControlExchange) -> None:
-        self._knows_its_caller(exchange)
+        self._see_key(exchange)
         if exchange.status >= 400:
             self._is_refused_properly(exchange)
         if exchange.groups is not None:
@@ -144,15 +140,9 @@ class ControlPromises:
         else:
             self._see_write(exchange)
 
-    # A token that was revoked is refused; a key is refused only to who used it for something else.
+    # A key is refused only to who used it for something else.
 
-    def _knows_its_caller(self, exchange: ControlExchange) -> None:
-        is_done = 200 <= exchange.status < 300
-        if is_done and exchange.token and self._revoked.get(exchange.token, inf) < exchange.sent_at:
-            where = f"{exchange.method} {exchange.path}"
-            self._report(exchange.ended_at, f"{where} of {exchange.who} was let through with a revoked token")
-        if is_done and exchange.method == "DELETE" and (named := _TOKEN.fullmatch(exchange.path)):
-            self._revoked.setdefault(named[1], exchange.ended_at)
+    def _see_key(self, exchange: ControlExchange) -> None:
         if exchange.key:
             self._requests.setdefault((exchange.who, exchange.key), set()).add(_request(exchange))
             is_single = _VM_OPERATION.fullmatch(exchange.path)

@@ -3,6 +3,7 @@
 What was acknowledged stands until another request may have changed it. Then nothing is shown or done against it:
 
     a cordoned or failed host    is shown as such, and nothing is moved, added or started there
+    labels, added groups         are shown
     a deallocated VM             is shown as such, is not operated on, and reads no document
     the host of a VM             is the one on which its machine stands
 """
@@ -43,6 +44,12 @@ _LABELLED = re.compile(r"/v1/vms/([^/?]+)")
 _HOST = re.compile(r"/v1/hosts/([^/?]+)")
 _SET_HOSTS = ("h8", "h9")
 """Hosts that operators add and remove, and nobody else."""
+_LATER_HOSTS = ("h5", "h6", "h7")
+"""Hosts that changes of the fleet add."""
+_GROUP = re.compile(r"/v1/groups/([^/?]+)")
+_SET_GROUPS = ("g8", "g9")
+"""Groups that operators add and remove, and nobody else."""
+_LISTS = ("/v1/hosts", "/v1/vms", "/v1/groups")
 _MOVES = ("redeploy", "freeze")
 _NO_LABEL = "none"
 _AROUND = 10.0
@@ -57,6 +64,11 @@ class _ToldHost(msgspec.Struct):
     name: str
     state: str
     cordoned: bool
+    labels: dict[str, str] = {}
+
+
+class _ToldGroup(msgspec.Struct):
+    name: str
 
 
 class _ToldVm(msgspec.Struct):
@@ -96,6 +108,8 @@ class HostAndVmPromises:
         self._hosts = AcknowledgedValues()
         self._labels = AcknowledgedValues()
         """The label of each VM."""
+        self._groups = AcknowledgedValues()
+        """Whether a group exists."""
         self._moves: list[MachineOperation] = []
         self._deallocated: list[tuple[ControlExchange, str]] = []
         self._failed_at: dict[str, float] = {}
@@ -118,7 +132,7 @@ class HostAndVmPromises:
         """Whether rollouts cordon hosts and uncordon them."""
         for each in plan.actions:
             if isinstance(each, RequestFleetChange):
-                self._unsettled_hosts.update(host for host in (*plan.hosts, "h5", "h6", "h7") if host in each.change)
+                self._unsettled_hosts.update(host for host in (*plan.hosts, *_LATER_HOSTS) if host in each.change)
 
     def see_control(self, exchange: ControlExchange) -> None:
         """Note a request that may have set something, or check a response that shows it."""
@@ -126,7 +140,7 @@ class HostAndVmPromises:
         if exchange.is_trial:
             return
         if exchange.method == "GET":
-            if exchange.status == 200 and exchange.groups is None and path in ("/v1/hosts", "/v1/vms"):
+            if exchange.status == 200 and exchange.groups is None and path in _LISTS:
                 self._see_list(exchange, path)
             return
         if 400 <= exchange.status < 500:
@@ -136,20 +150,26 @@ class HostAndVmPromises:
         if exchange.key:
             self._keys.add((exchange.who, exchange.key))
         if named := _HOST_OPERATION.fullmatch(path):
-            operation = _asked(exchange).operation
-            for key, value in _OF_HOSTS.get(operation, {}).items():
-                self._hosts.set((named[1], key), value, exchange, is_acknowledged=is_done)
-            if operation == _EXIT:
-                self._hosts.set((named[1], "state"), None, exchange, is_acknowledged=False)
+            self._see_host_operation(exchange, named[1], is_done=is_done)
+        elif path == "/v1/hosts/operations":
+            told = msgspec.json.decode(exchange.response, type=_BulkResult) if is_done else None
+            for host in told.selected if told else (*self._memory.plan.hosts, *_LATER_HOSTS, *_SET_HOSTS):
+                if told is None or host not in told.refused:
+                    self._see_host_operation(exchange, host, is_done=is_done)
         elif path == "/v1/vms/operations":
             self._see_bulk(exchange, is_done=is_done)
         elif path == "/v1/hosts" or (exchange.method == "DELETE" and _HOST.fullmatch(path)):
             is_added = exchange.method == "POST"
             name = msgspec.json.decode(exchange.body)["name"] if is_added else path.rpartition("/")[2]
             self._hosts.set((name, "exists"), is_added, exchange, is_acknowledged=is_done)
+        elif path == "/v1/groups" or (exchange.method == "DELETE" and _GROUP.fullmatch(path)):
+            is_added = exchange.method == "POST"
+            name = msgspec.json.decode(exchange.body)["name"] if is_added else path.rpartition("/")[2]
+            self._groups.set(name, is_added, exchange, is_acknowledged=is_done)
         elif exchange.method == "PATCH" and (named := _LABELLED.fullmatch(path)):
-            value = msgspec.json.decode(exchange.body)["labels"]["tier"] or _NO_LABEL
-            self._labels.set(named[1], value, exchange, is_acknowledged=is_done)
+            self._labels.set(named[1], _label_in(exchange), exchange, is_acknowledged=is_done)
+        elif exchange.method == "PATCH" and (named := _HOST.fullmatch(path)):
+            self._hosts.set((named[1], "label"), _label_in(exchange), exchange, is_acknowledged=is_done)
         elif named := _VM_REQUEST.fullmatch(path):
             asked = _asked(exchange)
             self._see_switch(exchange, named[1], asked.operation, is_done=is_done)
@@ -165,6 +185,13 @@ class HostAndVmPromises:
                 self._labels.set(vm.name, None, exchange, is_acknowledged=False)
                 if vm.group:
                     self._memory.joined.set(vm.name, vm.group, exchange, is_acknowledged=is_done)
+
+    def _see_host_operation(self, exchange: ControlExchange, host: str, *, is_done: bool) -> None:
+        operation = _asked(exchange).operation
+        for key, value in _OF_HOSTS.get(operation, {}).items():
+            self._hosts.set((host, key), value, exchange, is_acknowledged=is_done)
+        if operation == _EXIT:
+            self._hosts.set((host, "state"), None, exchange, is_acknowledged=False)
 
     def _see_switch(self, exchange: ControlExchange, vm: str, operation: str, *, is_done: bool) -> None:
         if operation not in ("start", "deallocate", "evict"):
@@ -199,6 +226,9 @@ class HostAndVmPromises:
     def _see_list(self, exchange: ControlExchange, path: str) -> None:
         begin, end = exchange.sent_at, exchange.ended_at
         items = msgspec.json.decode(exchange.response, type=_ToldList).items
+        if path == "/v1/groups":
+            self._see_groups({msgspec.json.decode(item, type=_ToldGroup).name for item in items}, begin, end)
+            return
         if path == "/v1/hosts":
             self._last_hosts = {msgspec.json.decode(item, type=_ToldHost).name for item in items}
             self._last_hosts_at = begin
@@ -208,7 +238,8 @@ class HostAndVmPromises:
                     verb = "is not shown, and was added" if known else "is shown, and was removed"
                     self._memory.suspect(self._hosts, (name, "exists"), begin, end, f"host {name} {verb}")
             for host in (msgspec.json.decode(item, type=_ToldHost) for item in items):
-                for key, shown in (("cordoned", host.cordoned), ("state", host.state)):
+                told = {"cordoned": host.cordoned, "state": host.state, "label": host.labels.get("tier", _NO_LABEL)}
+                for key, shown in told.items():
                     known = self._hosts.known((host.name, key), begin, end)
                     is_settled = host.name not in self._unsettled_hosts and not (
                         key == "cordoned" and self._has_drains
@@ -231,6 +262,13 @@ class HostAndVmPromises:
             if known not in (None, vm.deallocated) and vm.name not in self._memory.members.maybe_gone:
                 text = f"{vm.name} is shown with deallocated {vm.deallocated}, and {known} was set"
                 self._memory.suspect(self._memory.power, vm.name, begin, end, text)
+
+    def _see_groups(self, names: set[str], begin: float, end: float) -> None:
+        for name in _SET_GROUPS:
+            known = self._groups.known(name, begin, end)
+            if known is not None and known is not (name in names):
+                verb = "is not shown, and was added" if known else "is shown, and was removed"
+                self._memory.suspect(self._groups, name, begin, end, f"group {name} {verb}")
 
     def see_vm(self, exchange: VmExchange) -> None:
         """Check that a VM which is deallocated reads nothing."""
@@ -394,6 +432,10 @@ def _is_spoilt(edits: list[EditFleetFile], at: float) -> bool:
     """Tell whether the fleet file cannot be read at that second."""
     spoilt = [each.edit == "spoil" for each in edits if each.edit in ("spoil", "mend") and each.at <= at]
     return any(spoilt[-1:])
+
+
+def _label_in(exchange: ControlExchange) -> str:
+    return str(msgspec.json.decode(exchange.body)["labels"]["tier"] or _NO_LABEL)
 
 
 def _asked(exchange: ControlExchange) -> _Operation:
