@@ -32,6 +32,10 @@ _LONGEST_LIFE = 100
 """Portions of seeds after which a worker is replaced, so that nothing it forgot to free adds up."""
 _app: object = None
 """The control API's application, which takes long to make: one for all simulations of a process."""
+_GROWTH = 1.5
+"""By how much the number of objects that the garbage collector passes over may grow."""
+_lasting = 0
+"""How many of them there are for a reason: they last as long as the process."""
 
 
 class SeedRun(msgspec.Struct):
@@ -126,6 +130,7 @@ def _is_of(seed: int, percent: int | None) -> bool | None:
 def run_plan(plan: Plan, *, has_transcript: bool = False) -> SeedRun:
     """Run a plan. A simulation that fails itself, or does not end, is a problem like any other."""
     global _app  # noqa: PLW0603 - it belongs to the process
+    _exempt_lasting_objects()
     with tempfile.TemporaryDirectory(dir=_parent(), prefix=f"{_PREFIX}{os.getpid()}-") as directory:
         simulation = None
         try:
@@ -135,12 +140,22 @@ def run_plan(plan: Plan, *, has_transcript: bool = False) -> SeedRun:
         except (Exception, TookTooLong, Livelock) as error:  # noqa: BLE001 - whatever it is, the seed is to be named
             lines = list(simulation.transcript.lines) if simulation else []
             return SeedRun(plan.seed, [_describe(error)], 0, 0.0, "", Counter(), lines)
-        if _app is None:
-            gc.collect()
-            gc.freeze()  # what stays is not searched at the end of each simulation
         _app = simulation.app
     problems = [*map(simulation.transcript.tell_problem, result.problems)] if has_transcript else result.problems
     return SeedRun(plan.seed, problems, result.steps, result.seconds, result.digest, result.reached, result.lines)
+
+
+def _exempt_lasting_objects() -> None:
+    """Let the garbage collector pass over what lasts, and over nothing that earlier simulations left.
+
+    A large change exempts what its process has made, which is right in a service and would add up here.
+    """
+    global _lasting  # noqa: PLW0603 - it belongs to the process
+    if _app is not None and gc.get_freeze_count() > _GROWTH * _lasting:
+        gc.unfreeze()
+        gc.collect()
+        gc.freeze()
+        _lasting = gc.get_freeze_count()
 
 
 def _describe(error: BaseException) -> str:
