@@ -796,6 +796,11 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
         (cordoned(("h1", "h2"), {"h1": "it is gone"}), hosts(7.0)),
         "host h2 is shown with cordoned False, and True was set",
     ),
+    "a cancellation of several events announces none of those that it names": (
+        (asked("POST", "/v1/events/cancel", {"group": "web"}, announced(), at=19.0, key="k2"), COMPLETED),
+        (restart(at=19.0, key="k2"), COMPLETED),
+        "was announced after 18.900 s with at most",
+    ),
     "a group that was added is shown": (
         (grouped("POST", 5.0), groups(6.0, "web", "g8"), grouped("DELETE", 7.0), groups(8.0, "web")),
         (grouped("POST", 5.0), groups(6.0, "web")),

@@ -257,9 +257,8 @@ class ControlPromises:
             is_own = exchange.groups is None or each.group in exchange.groups
             event = self._events.see(_shown_event(each.event, exchange, each.group if is_own else "", is_past=True))
             event.without_notice = each.without_notice
-            if not (
-                _EVENT.match(exchange.path) or b"degrade" in exchange.body
-            ):  # these name events that exist already
+            # What is asked of events, and what degrades a host, names events that exist already.
+            if not (exchange.path.startswith("/v1/events/") or b"degrade" in exchange.body):
                 self._announced_by.setdefault(event.id, principal if exchange.key else (exchange.who, "", ""))
                 event.asked_at = self._first_sent[principal] if exchange.key else exchange.sent_at
         for id_ in result.canceled:
