@@ -37,8 +37,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     """The request of the control API, if it is to be recorded."""
 
 
-class ChangeFleet(Command, frozen=True, kw_only=True, tag="change-fleet"):
-    """Declare hosts, groups and VMs that are new or different, and remove others. All or nothing."""
+class _FleetDiffCommand(Command, frozen=True, kw_only=True):
+    """Records that are new, changed or removed."""
 
     hosts: tuple[Host, ...] = ()
     groups: tuple[GroupTerms, ...] = ()
@@ -46,6 +46,11 @@ class ChangeFleet(Command, frozen=True, kw_only=True, tag="change-fleet"):
     removed_hosts: tuple[str, ...] = ()
     removed_groups: tuple[str, ...] = ()
     removed_vms: tuple[str, ...] = ()
+
+
+class ChangeFleet(_FleetDiffCommand, frozen=True, kw_only=True, tag="change-fleet"):
+    """Declare hosts, groups and VMs that are new or different, and remove others. All or nothing."""
+
     only_new: bool = False
     """Refuse records that exist, instead of changing them."""
     cancel_events: bool = False
@@ -54,15 +59,9 @@ class ChangeFleet(Command, frozen=True, kw_only=True, tag="change-fleet"):
     """The number of fleet changes that the difference was computed from; refused if outdated."""
 
 
-class ApplyDeclaration(Command, frozen=True, kw_only=True, tag="apply-declaration"):
+class ApplyDeclaration(_FleetDiffCommand, frozen=True, kw_only=True, tag="apply-declaration"):
     """Apply a fleet file, given as its difference to the declaration last applied."""
 
-    hosts: tuple[Host, ...] = ()
-    groups: tuple[GroupTerms, ...] = ()
-    vms: tuple[Vm, ...] = ()
-    removed_hosts: tuple[str, ...] = ()
-    removed_groups: tuple[str, ...] = ()
-    removed_vms: tuple[str, ...] = ()
     seen: int
     """The revision of the declaration that the difference was computed from; refused if outdated."""
     digest: str = ""

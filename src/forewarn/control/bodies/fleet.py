@@ -48,8 +48,8 @@ class NewGroupBody(TermsBody, frozen=True, kw_only=True):
         return GroupTerms(**given, policy=policy)
 
 
-class FleetBody(ApiBody, frozen=True, kw_only=True):
-    """Change of the fleet: new, changed and removed records. It is applied as a whole or not at all."""
+class _FleetDiffBody(ApiBody, frozen=True, kw_only=True):
+    """Records that are new, changed or removed."""
 
     hosts: tuple[Host, ...] = ()
     groups: tuple[GroupTerms, ...] = ()
@@ -57,6 +57,11 @@ class FleetBody(ApiBody, frozen=True, kw_only=True):
     removed_hosts: tuple[str, ...] = ()
     removed_groups: tuple[str, ...] = ()
     removed_vms: tuple[str, ...] = ()
+
+
+class FleetBody(_FleetDiffBody, frozen=True, kw_only=True):
+    """Change of the fleet: new, changed and removed records. It is applied as a whole or not at all."""
+
     only_new: bool = False
     """Refuse records that exist, instead of changing them."""
     cancel_events: bool = False
@@ -76,15 +81,9 @@ class DeclaredPage(msgspec.Struct, frozen=True, kw_only=True):
     next: str | None = None
 
 
-class DeclarationBody(ApiBody, frozen=True, kw_only=True):
+class DeclarationBody(_FleetDiffBody, frozen=True, kw_only=True):
     """A fleet file, as its diff to the declaration last applied."""
 
-    hosts: tuple[Host, ...] = ()
-    groups: tuple[GroupTerms, ...] = ()
-    vms: tuple[Vm, ...] = ()
-    removed_hosts: tuple[str, ...] = ()
-    removed_groups: tuple[str, ...] = ()
-    removed_vms: tuple[str, ...] = ()
     seen: int = 0
     """``revision`` of the declaration that the diff is based on; 409 if it is out of date."""
     digest: Annotated[str, Meta(max_length=64, pattern="^[0-9a-f]*$")] = ""
