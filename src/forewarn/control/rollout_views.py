@@ -22,7 +22,7 @@ from forewarn.core.rollouts.model import (
     RolloutTerms,
     run_key,
 )
-from forewarn.core.rollouts.planning import PlannedWave
+from forewarn.core.rollouts.planning import PlannedRollout
 from forewarn.core.rollouts.prediction import SlowGroup
 from forewarn.core.rollouts.sentences import name_of
 from forewarn.wire.azure_names import STATUSES, show_id
@@ -115,17 +115,8 @@ class EndedRollout(msgspec.Struct, frozen=True):
     waves: dict[int, Counter[HostStep]]
 
 
-class RolloutPlanView(msgspec.Struct, frozen=True, kw_only=True):
+class RolloutPlanView(PlannedRollout, frozen=True, kw_only=True):
     """What a rollout would do. ``start`` accepts it as a saved plan."""
-
-    name: str
-    terms: RolloutTerms
-    waves: tuple[PlannedWave, ...] = ()
-    skipped: dict[str, str] = {}
-    problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    slowest: tuple[SlowGroup, ...] = ()
-    prediction: RolloutPrediction | None = None
 
 
 def view_rollout(rollout: Rollout, now: datetime) -> RolloutView:

@@ -30,8 +30,8 @@ class PlannedWave(msgspec.Struct, frozen=True):
     ends_at: datetime
 
 
-class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rollout would do on the fleet as it is."""
+class PlannedRollout(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rollout would do, as operators see it."""
 
     name: str
     terms: RolloutTerms
@@ -44,6 +44,11 @@ class RolloutPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is done otherwise than one might expect."""
     slowest: tuple[SlowGroup, ...] = ()
     prediction: RolloutPrediction | None = None
+
+
+class RolloutPlan(PlannedRollout, frozen=True, kw_only=True):
+    """What a rollout would do on the fleet as it is."""
+
     recorded: RecordedLength = RecordedLength()
     """How long one host took earlier."""
 
