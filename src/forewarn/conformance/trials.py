@@ -199,8 +199,8 @@ TRIALS = {
     ),
     "asks-at-most-5-a-second": ClientTrial("It asks at most 5 times a second.", asks_at_most_5_a_second),
 } | {
-    f"stands-{kind}": ClientTrial(f"It goes on after {kind}: {told}", _stands(kind))
-    for kind, told in (
+    f"stands-{kind}": ClientTrial(f"It goes on after {kind}: {reason}", _stands(kind))
+    for kind, reason in (
         (FaultKind.NOT_FOUND, "the endpoint is being updated."),
         (FaultKind.GONE, "the service is being updated."),
         (FaultKind.TOO_MANY_REQUESTS, "it, or another on its VM, asked too often."),

@@ -296,7 +296,7 @@ class RolloutExecutor:
             self._term,
         )
         outcome = await self._outcome_of(command, run)
-        status, detail = _told(outcome)
+        status, detail = _result_of(outcome)
         purpose = HostCommandPurpose.ASK if is_ask else HostCommandPurpose.RUN
         await self._report(
             ReportHostCommand(
@@ -374,7 +374,7 @@ def _command_id(rollout: Rollout, run: HostRun, kind: RolloutActionKind) -> str:
     return sha256(words.encode()).hexdigest()[:32]
 
 
-def _told(outcome: HostCommandOutcome) -> tuple[int | None, str]:
+def _result_of(outcome: HostCommandOutcome) -> tuple[int | None, str]:
     match outcome:
         case HostCommandEnded(exit_status=status, output=output):
             return status, output

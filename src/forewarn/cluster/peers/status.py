@@ -84,12 +84,12 @@ class StatusCollector:
 
 
 def _join(node: NodeView, answer: NodeStatus | str, revision: int) -> ClusterNodeView:
-    told = asdict(node)
+    fields = asdict(node)
     if isinstance(answer, str):
         behind = max(0, revision - node.revision)
-        return ClusterNodeView(**told, role="silent", revisions_behind=behind, warnings=(answer,))
-    told |= asdict(answer)
-    return ClusterNodeView(**told, revisions_behind=max(0, revision - answer.revision))
+        return ClusterNodeView(**fields, role="silent", revisions_behind=behind, warnings=(answer,))
+    fields |= asdict(answer)
+    return ClusterNodeView(**fields, revisions_behind=max(0, revision - answer.revision))
 
 
 def _warnings(view: ClusterView, nodes: Iterable[ClusterNodeView]) -> Iterator[str]:
@@ -102,5 +102,5 @@ def _warnings(view: ClusterView, nodes: Iterable[ClusterNodeView]) -> Iterator[s
             late = f"node {node.name} sent its last heartbeat {node.age:.0f} s ago"
             yield f"{late}; check that it runs and reaches the database"
     if len(releases) > 1:
-        told = ", ".join(f"{release} ({', '.join(names)})" for release, names in sorted(releases.items()))
-        yield f"the nodes run different releases: {told}; finish the upgrade"
+        versions = ", ".join(f"{release} ({', '.join(names)})" for release, names in sorted(releases.items()))
+        yield f"the nodes run different releases: {versions}; finish the upgrade"

@@ -205,7 +205,7 @@ def _is_ever_awake(
 
 def _notes(fleet: Fleet, hosts: tuple[str, ...]) -> Iterator[str]:
     """Name the groups whose VMs on one host take turns, because they are of several domains."""
-    told = 0
+    count = 0
     for host in hosts:
         domains: dict[str, set[tuple[int, int]]] = {}
         for name in fleet.vms_on(host):
@@ -213,7 +213,7 @@ def _notes(fleet: Fleet, hosts: tuple[str, ...]) -> Iterator[str]:
             domains.setdefault(vm.group, set()).add((vm.update_domain, vm.fault_domain))
         for group, found in sorted(domains.items()):
             if len(found) > 1:
-                told += 1
-                if told > _MOST_PROBLEMS:
+                count += 1
+                if count > _MOST_PROBLEMS:
                     return
                 yield f"the VMs of group {group} on {host} are of {len(found)} domains, and take turns"

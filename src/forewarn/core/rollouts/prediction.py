@@ -117,7 +117,7 @@ class Forecaster:
 
     def predict(self, waves: Iterable[tuple[str, ...]], canaries: int, now: datetime) -> RolloutForecast:
         """Lay the waves one after another."""
-        told: list[WavePrediction] = []
+        predicted: list[WavePrediction] = []
         begins = now
         below = above = 0.0
         begun = 0
@@ -128,15 +128,15 @@ class Forecaster:
             below += (middle - low) ** 2
             above += (high - middle) ** 2
             ends = begins + timedelta(seconds=middle + settles)
-            told.append(WavePrediction(begins, ends))
+            predicted.append(WavePrediction(begins, ends))
             begins = ends
         late = max(sqrt(above), _LEAST_SLACK / self._rules.hurry)
         total = RolloutPrediction(
-            now, len(told), begins, begins - timedelta(seconds=sqrt(below)), begins + timedelta(seconds=late)
+            now, len(predicted), begins, begins - timedelta(seconds=sqrt(below)), begins + timedelta(seconds=late)
         )
         slowest = sorted(self._waited_for.items(), key=lambda each: (-each[1], each[0]))[:_NAMED]
         return RolloutForecast(
-            tuple(told), total, tuple(SlowGroup(group, wait, self._reasons[group]) for group, wait in slowest)
+            tuple(predicted), total, tuple(SlowGroup(group, wait, self._reasons[group]) for group, wait in slowest)
         )
 
     def _settle(self, *, is_canary: bool) -> float:

@@ -128,8 +128,8 @@ class AppendListener:
             self.note(revision)
             until = monotonic() + self._poll_interval
             while self._closings == closings and (left := until - monotonic()) > 0:
-                for told in connection.notifies(timeout=left, stop_after=1):
-                    self._take_word(told.payload)
+                for notification in connection.notifies(timeout=left, stop_after=1):
+                    self._take_word(notification.payload)
 
     def _take_word(self, payload: str) -> None:
         if payload.isdecimal():
