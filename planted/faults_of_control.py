@@ -66,8 +66,8 @@ FAULTS = (
         name="An expired token is accepted",
         promise="A caller on the port is known by a token that is in force.",
         file="src/forewarn/control/server/authentication.py",
-        old="if token is None or not matches or self._is_expired(token):",
-        new="if token is None or not matches:",
+        old="if token is None or not (is_present or is_previous) or self._is_expired(token):",
+        new="if token is None or not (is_present or is_previous):",
         found_by=("tests/control/server/test_authentication.py",),
     ),
     Fault(
