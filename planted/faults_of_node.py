@@ -14,8 +14,8 @@ FAULTS = (
         name="The driver is called although the attempt was refused",
         promise=_DURABLE,
         file="src/forewarn/node/performer.py",
-        old='                await self._note_refusal(event.id, error, "an event waits to be carried out")\n',
-        new="                return True\n",
+        old="                if self._backoffs.fail(event.id, str(error)):\n",
+        new="                return True\n                if self._backoffs.fail(event.id, str(error)):\n",
         found_by=(_PERFORMER,),
     ),
     Fault(

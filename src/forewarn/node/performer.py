@@ -176,7 +176,7 @@ class Performer:
                 await work(id_)
             except Exception as error:
                 if self._backoffs.fail(id_, str(error)):
-                    fields = {"event": show_id(id_), "reason": str(error)}
+                    fields = _fields(id_, error)
                     log.exception("an event was not carried out, and is tried again", extra={"fields": fields})
                 self._attempted.discard(id_)
                 await self._pause(id_)
@@ -263,8 +263,7 @@ class Performer:
                     )
                 )
             except Unavailable as error:
-                fields = {"event": show_id(event.id), "reason": str(error)}
-                log.warning("an event waits to be carried out", extra={"fields": fields})
+                log.warning("an event waits to be carried out", extra={"fields": _fields(event.id, error)})
                 await self._pause(event.id)
                 with suppress(Unavailable):
                     await self._node.writer.confirm()
@@ -274,7 +273,9 @@ class Performer:
             except ForewarnError as error:
                 if self._event(event.id) is None:
                     return False
-                await self._note_refusal(event.id, error, "an event waits to be carried out")
+                if self._backoffs.fail(event.id, str(error)):
+                    log.warning("an event waits to be carried out", extra={"fields": _fields(event.id, error)})
+                await self._pause(event.id)
             else:
                 return True
 
@@ -286,19 +287,14 @@ class Performer:
             try:
                 await self._node.submit(command)
             except Unavailable as error:
-                fields = {"event": show_id(event), "reason": str(error)}
-                log.warning("the end of an event waits to be recorded", extra={"fields": fields})
+                log.warning("the end of an event waits to be recorded", extra={"fields": _fields(event, error)})
                 await self._pause(event)
-            except ForewarnError as error:
-                await self._note_refusal(event, error, "the end of an event waits to be recorded")
+            except ForewarnError as error:  # the rules refused it by mistake
+                if self._backoffs.fail(event, str(error)):
+                    log.warning("the end of an event waits to be recorded", extra={"fields": _fields(event, error)})
+                await self._pause(event)
             else:
                 return
-
-    async def _note_refusal(self, id_: str, error: ForewarnError, message: str) -> None:
-        """Log a command that the rules refused by mistake, once, and wait before it is submitted again."""
-        if self._backoffs.fail(id_, str(error)):
-            log.warning(message, extra={"fields": {"event": show_id(id_), "reason": str(error)}})
-        await self._pause(id_)
 
     async def _ask(self, question: Callable[[Impact], Awaitable[ImpactOutcome]], id_: str) -> ImpactOutcome:
         event = self._event(id_)
@@ -381,3 +377,7 @@ class Performer:
         finally:
             timer.cancel()
             self._pauses.discard(end)
+
+
+def _fields(id_: str, error: Exception) -> dict[str, str]:
+    return {"event": show_id(id_), "reason": str(error)}

@@ -78,13 +78,14 @@ def test_it_reads_as_any_other_entry(journal: SqliteJournal, tmp_path: Path) -> 
         journal.take_snapshot()
 
 
-def test_history_looks_through_it_without_an_index(journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_history_looks_through_it_without_an_index(tmp_path: Path) -> None:
     """Where it is neither indexed nor remembered."""
-    monkeypatch.setattr("forewarn.journal.sqlite.history._REMEMBERED", 0)
-    write_all(journal)
+    with closing(SqliteJournal(tmp_path, part_size=10_000, remembered=0)) as journal:
+        journal.load()
+        write_all(journal)
 
-    assert journal.history("host:rack-7") == [LONG]
-    assert journal.history("host:rack-5000") == []
+        assert journal.history("host:rack-7") == [LONG]
+        assert journal.history("host:rack-5000") == []
 
 
 def test_its_row_is_short_and_its_checksum_that_of_the_whole(journal: SqliteJournal, tmp_path: Path) -> None:
