@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from forewarn.simulator.environment.clock import EPOCH
-from forewarn.simulator.exchanges import ControlExchange, Exchange, HostCommandRun
+from forewarn.simulator.exchanges import ControlExchange, Exchange, HostCommandRun, MachineOperation
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm
 from forewarn.simulator.promises.checker import Promises
 
@@ -186,6 +186,14 @@ def test_a_command_runs_on_a_host_without_vms() -> None:
     """The host was drained before."""
     assert problems_of(history(STARTS), HostCommandRun("h1", (), 6.0)) == []
     assert "where web-0 runs" in problems_of(history(STARTS), HostCommandRun("h1", ("web-0",), 6.0))[0]
+
+
+@pytest.mark.parametrize(("end", "is_reported"), [("failed", False), ("completed", True)])
+def test_where_a_failed_event_has_left_a_vm_nobody_knows(end: str, *, is_reported: bool) -> None:
+    """A driver that moved a VM and then said that it had failed tells no new host."""
+    moved = MachineOperation("web-0", "redeploy", E1, 5.5, "h1")
+    problems = problems_of(history(STARTS, (end, E1)), moved, HostCommandRun("h1", ("web-0",), 6.0))
+    assert any("where web-0 runs" in problem for problem in problems) is is_reported
 
 
 def test_an_owner_is_not_let_at_rollouts() -> None:

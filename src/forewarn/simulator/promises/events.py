@@ -211,10 +211,14 @@ class EventPromises:
         if not begin or not clock.is_steady(begin, max(event.first_seen_at, event.not_before_ended_at)):
             return
         notice, least = event.least_not_before - clock.at(begin), self._minimum(event)
-        # A worker that lags delays what the others show; the notice counts from the decision.
-        if notice < least - (_PUBLISHED if self._memory.plan.workers else _EXACT):
+        if notice < least - self._tolerance:
             text = f"{event} was announced after {begin:.3f} s with at most {notice:.1f} s of notice"
             self._report(now, f"{text}, not {least:.1f} s")
+
+    @property
+    def _tolerance(self) -> float:
+        """Seconds that are not counted: notice begins with the decision, which is shown when all workers hold it."""
+        return _PUBLISHED if self._memory.plan.workers else _EXACT
 
     def _minimum(self, event: EventMemory) -> float:
         return NOTICE.get(event.type, 0.0) / self._memory.plan.hurry
@@ -243,7 +247,7 @@ class EventPromises:
             early = not_before - clock.at(started)
             self._report(started, f"{event} was Started {early:.1f} s before NotBefore, without sufficient approval")
         is_measured = is_steady or self._memory.service.is_unchanged(begin, started)
-        if begin and is_measured and started - begin < self._minimum(event) - _EXACT:
+        if begin and is_measured and started - begin < self._minimum(event) - self._tolerance:
             notice = started - begin
             self._report(
                 started, f"{event} was Started {notice:.1f} s after {begin:.3f} s, before its notice had passed"

@@ -13,6 +13,7 @@ A host waits, begins with a wave, and ends; these never hold:
 import re
 from datetime import datetime
 from fnmatch import fnmatchcase
+from math import inf
 
 import msgspec
 
@@ -123,6 +124,8 @@ class RolloutPromises:
         self._changed_vms = [
             str(each) for each in memory.plan.actions if isinstance(each, EditFleetFile | RequestFleetChange)
         ]
+        self._commands: list[tuple[HostCommandRun, list[str]]] = []
+        """Commands that began on a host, with the VMs that ran there without an excuse."""
         self._runs: dict[str, _RolloutRun] = {}
         self._entry: list[str] = []
         """The events that the entry has announced for no host yet."""
@@ -169,6 +172,13 @@ class RolloutPromises:
         excused = self._memory.befallen | members.maybe_down | members.maybe_gone
         there = [vm for vm in run.running if vm not in excused and not any(vm in each for each in self._changed_vms)]
         if there:
+            self._commands.append((run, there))
+
+    def _begins_on_an_empty_host(self, run: HostCommandRun, there: list[str]) -> None:
+        """Report a command beside a VM, unless an event that Failed has moved it: nobody knows where it is then."""
+        failed = [self._memory.event(line.event, run.at) for line in self._lines if line.fact == "failed"]
+        there = [vm for vm in there if not any(event.operated.get(vm, inf) < run.at for event in failed)]
+        if there:
             self._report(run.at, f"a command began on host {run.host}, where {', '.join(there)} runs")
 
     def seconds_to_settle(self) -> float:
@@ -178,6 +188,8 @@ class RolloutPromises:
         return hosts * ((900.0 + 600.0) / plan.hurry + 20.0 * plan.slowness + 10.0)
 
     def settle(self, now: float) -> None:
+        for run, there in self._commands:
+            self._begins_on_an_empty_host(run, there)
         if self._is_read:
             for line in self._lines:
                 self._replay(line, now)
