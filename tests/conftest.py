@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import signal
 from collections.abc import Generator, Iterator
 
 import pytest
@@ -32,6 +33,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "check"))
 
 CERTIFICATES = {"authority", "certificate", "foreign_authority"}
 """Fixtures that run the program openssl."""
+
+# A shell that starts tests in the background lets them ignore Ctrl-C, and so would every command that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What collection makes lives until the end: the garbage collector need not go through it again and again.
 gc.disable()
