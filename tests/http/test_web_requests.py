@@ -104,6 +104,24 @@ def test_a_user_in_an_address_is_sent_and_never_repeated() -> None:
     assert not any(secret in reply.said for secret in ("YWRhOnBhc3Mvd29yZA", "secret", "opensesame"))
 
 
+def test_headers_that_hold_no_secret_are_repeated() -> None:
+    """A receiver that complains of a content type is understood."""
+    headers = {"Content-Type": "application/json", "webhook-id": "one-of-many", "X-Key": "opensesame"}
+
+    assert WebRequest("http://h/", b"", headers).secrets == ("opensesame", "opensesame")
+
+
+def test_the_path_and_the_query_of_an_address_are_asked_for() -> None:
+    """As they are written."""
+    with Receiver() as receiver:
+        begin, _, _ = receiver.url.partition("://")
+        place = receiver.url.split("/")[2]
+        send(WebRequest(f"{begin}://{place}/a/b?c=1", b"{}"), 5.0)
+        send(WebRequest(f"{begin}://{place}", b"{}"), 5.0)
+
+    assert [taken.path for taken in receiver.tried] == ["/a/b?c=1", "/"]
+
+
 @pytest.mark.parametrize(("status", "is_success", "is_redirect"), [(204, True, False), (302, False, True)])
 def test_an_answer_knows_its_family(status: int, is_success: bool, is_redirect: bool) -> None:  # noqa: FBT001 - cases
     """So that every sender draws the line at the same place."""

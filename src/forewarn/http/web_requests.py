@@ -163,9 +163,9 @@ class _Exchange:
         parts = urlsplit(self._message.url)
         tls = self._tls
         if parts.scheme == "https" and tls is None:
-            import ssl  # noqa: PLC0415 - large, and rarely needed
+            from forewarn.http.tls import make_client_context  # noqa: PLC0415 - large, and rarely needed
 
-            tls = ssl.create_default_context()
+            tls = make_client_context()
         return open_tcp(parts.hostname or "", _ports(parts)[0], seconds, tls if parts.scheme == "https" else None)
 
 
