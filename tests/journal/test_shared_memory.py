@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from forewarn.clocks import ManualClock, SystemClock
-from forewarn.journal.port import AppendUnknown, Journal
+from forewarn.journal.port import AppendUnknown, Journal, NotWritten
 from forewarn.journal.shared import JournalDiverged, LeaseLost
 from forewarn.journal.shared_memory import SharedMemoryJournal, SharedMemoryStore
 from forewarn.testing.journal_contract import hosts
@@ -79,3 +79,11 @@ def test_a_failover_that_lost_entries_loses_their_lease_and_repeats_no_term() ->
     a.release_lease("a", first)
 
     assert lead(b, "b").lease.term > lost
+
+
+def test_nothing_is_appended_before_the_journal_was_loaded() -> None:
+    """The node would not know what comes before."""
+    journal = SharedMemoryJournal(SharedMemoryStore(ManualClock()), "a")
+
+    with pytest.raises(NotWritten, match="load it before appending"):
+        journal.append(0, hosts(1, 1))

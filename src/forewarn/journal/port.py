@@ -3,13 +3,22 @@
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypedDict, runtime_checkable
 
 import msgspec
 
 from forewarn.core.errors import BadInput, OutcomeUnknown, Unavailable
 from forewarn.core.facts import AnyFact, Entry
 from forewarn.core.fleet import Fleet
+
+
+class HistoryBounds(TypedDict, total=False):
+    """Which part of a history is asked for; ``Journal.history`` says what each key means."""
+
+    limit: int | None
+    after: int
+    before: int | None
+    from_oldest: bool
 
 
 class JournalFailed(Unavailable):

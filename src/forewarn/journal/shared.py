@@ -73,9 +73,9 @@ class LeaseState(msgspec.Struct, frozen=True, kw_only=True):
     term: int
     """0 before the first leader."""
     node: str
-    """Empty where nobody leads."""
+    """Empty where no node leads."""
     process: str
-    """The process that holds it; empty where nobody leads."""
+    """The process that holds it; empty where no node leads."""
     remaining: float
     """Seconds until the lease ends, by the database's clock; not above 0 when it has ended."""
 
@@ -98,7 +98,7 @@ class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
 class SharedJournal(Journal, Protocol):
     """A journal in a database that several nodes use at the same time.
 
-    ``load`` changes nothing and waits for nobody; every node calls it. ``append`` raises ``LeaseLost`` unless this
+    ``load`` changes nothing and waits for no node; every node calls it. ``append`` raises ``LeaseLost`` unless this
     process holds the lease in the term that ``begin_term`` named. After ``AppendUnknown``, ``load`` and ``reopen``
     return only when that append can not take effect any more.
 
@@ -127,7 +127,7 @@ class SharedJournal(Journal, Protocol):
         """End the lease now, so that another node can lead at once, and wake the others. Repeating it is harmless."""
 
     def leave(self, name: str, process: str) -> None:
-        """Forget this process, which stops: nobody waits for it, and another one may have its name at once."""
+        """Forget this process, which stops: no node waits for it, and another one may have its name at once."""
 
 
 @runtime_checkable

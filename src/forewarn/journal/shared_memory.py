@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from threading import Condition
 from time import monotonic
+from typing import Unpack
 
 import msgspec
 
 from forewarn.clocks import Clock
 from forewarn.core.facts import Entry
 from forewarn.journal.memory import MemoryJournal
-from forewarn.journal.port import AppendUnknown, NotWritten, Recovered, StaleWriter
+from forewarn.journal.port import AppendUnknown, HistoryBounds, NotWritten, Recovered, StaleWriter
 from forewarn.journal.shared import (
     ClusterMember,
     ClusterState,
@@ -208,18 +209,9 @@ class SharedMemoryJournal:
                     return False
                 store.changed.wait(left)
 
-    def history(
-        self,
-        subject: str,
-        *,
-        limit: int | None = None,
-        after: int = 0,
-        before: int | None = None,
-        from_oldest: bool = False,
-    ) -> list[Entry]:
+    def history(self, subject: str, **bounds: Unpack[HistoryBounds]) -> list[Entry]:
         self._store.before(self._node, "history")
-        entries = self._store.entries
-        return entries.history(subject, limit=limit, after=after, before=before, from_oldest=from_oldest)
+        return self._store.entries.history(subject, **bounds)
 
     def heartbeat(self, report: NodeReport, lease: float) -> ClusterState:
         self._store.before(self._node, "heartbeat")

@@ -8,7 +8,6 @@ import pytest
 from forewarn.core.facts import FleetChanged
 from forewarn.core.model import Host
 from forewarn.journal.port import DamagedJournal, NotWritten, RepeatedCommand
-from forewarn.journal.postgres import batches
 from forewarn.journal.postgres.journal import PostgresJournal
 from forewarn.testing.journal_contract import assert_same, entry, folded, hosts, request
 from tests.journal.postgres.journals import before_query, execute, leading
@@ -85,26 +84,26 @@ def test_short_facts_are_not_stored_beforehand(journal: PostgresJournal, databas
     assert list(journal.entries(1)) == short
 
 
-def test_an_opened_journal_knows_nothing_of_what_was_prepared(journal: PostgresJournal, database: str) -> None:
-    """The entry is appended whole, and what was stored is deleted a day later."""
-    journal.prepare(LONG.facts)
-    journal.reopen()
-    journal.append(1, [LONG])
-    assert journal.history("host:many-7") == [LONG]
+def test_an_opened_journal_knows_nothing_of_what_was_prepared(database: str) -> None:
+    """The entry, which is shorter than two parts, is appended whole; what was stored is deleted a day later."""
+    with leading(database, part_size=40_000) as journal:
+        journal.append(0, hosts(1, 1))
+        journal.prepare(LONG.facts)
+        journal.reopen()
+        journal.append(1, [LONG])
+        assert journal.history("host:many-7") == [LONG]
+        assert execute(database, "SELECT count(*) FROM forewarn.bulks") == [(1,)]
 
-    execute(database, "UPDATE forewarn.bulks SET begun_at = begun_at - interval '2 days'")
-    journal.take_snapshot()
-    assert execute(database, "SELECT count(*) FROM forewarn.bulks") == [(0,)]
-    assert execute(database, "SELECT count(*) FROM forewarn.bulk_parts") == [(0,)]
-    assert execute(database, "SELECT count(*) FROM forewarn.subjects WHERE revision < 0") == [(0,)]
-    assert journal.history("host:many-7") == [LONG]
+        execute(database, "UPDATE forewarn.bulks SET begun_at = begun_at - interval '2 days'")
+        journal.take_snapshot()
+        assert execute(database, "SELECT count(*) FROM forewarn.bulks") == [(0,)]
+        assert execute(database, "SELECT count(*) FROM forewarn.bulk_parts") == [(0,)]
+        assert execute(database, "SELECT count(*) FROM forewarn.subjects WHERE revision < 0") == [(0,)]
+        assert journal.history("host:many-7") == [LONG]
 
 
-def test_a_long_entry_that_nobody_prepared_is_stored_in_parts_too(
-    journal: PostgresJournal, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_entry_that_nobody_prepared_is_stored_in_parts_too(journal: PostgresJournal, database: str) -> None:
     """However it comes, no row is too long."""
-    monkeypatch.setattr(batches, "_LONG", 20_000)
     journal.append(1, [LONG])
 
     assert execute(database, "SELECT count(*) FROM forewarn.bulks") == [(1,)]

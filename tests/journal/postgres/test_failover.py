@@ -71,8 +71,8 @@ def pair() -> Iterator[ServerPair]:
 
 
 @contextmanager
-def opened(location: str) -> Iterator[PostgresJournal]:
-    journal = PostgresJournal(DatabaseAddress.parse(location))
+def opened(location: str, **options: float) -> Iterator[PostgresJournal]:
+    journal = PostgresJournal(DatabaseAddress.parse(location), **options)  # type: ignore[arg-type]
     try:
         journal.load()
         yield journal
@@ -238,11 +238,10 @@ def test_opening_again_waits_for_an_append_that_is_under_way(database: str) -> N
         journal.append(2, hosts(3, 3))
 
 
-def test_a_server_that_hangs_does_not_hang_a_node(pair: ServerPair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_hangs_does_not_hang_a_node(pair: ServerPair) -> None:
     """Every call ends in its time, and goes on when the standby has taken over."""
-    monkeypatch.setattr(connections, "READ_LIMIT", 1.0)
     pair.synchronize()
-    with leading(pair.location) as leader, opened(pair.location) as follower:
+    with leading(pair.location, read_limit=1.0) as leader, opened(pair.location, read_limit=1.0) as follower:
         leader.append(0, hosts(1, 1))
         pair.primary.signal(signal.SIGSTOP)
         connection = leader._writer._connection

@@ -143,6 +143,34 @@ def test_a_month_that_gets_an_entry_at_the_last_moment_stays(
     assert list(journal.entries(9)) == hosts(10, 10)
 
 
+@pytest.mark.parametrize(
+    ("second", "released"),
+    [("2099-02-05", 9), ("1990-01-01", 9), ("1990-01-01", 5), ("2020-02-05", 9)],
+    ids=["in a month to come", "in no month", "in no month, some of them", "in a month that has ended"],
+)
+def test_entries_that_another_clock_recorded_leave_no_gap(
+    journal: PostgresJournal, database: str, second: str, released: int
+) -> None:
+    """Entries of one month stand before and after those that were recorded while the clock was wrong."""
+    execute(
+        database,
+        "CREATE TABLE forewarn.entries_2099_02 PARTITION OF forewarn.entries"
+        " FOR VALUES FROM ('2099-02-01') TO ('2099-03-01')",
+    )
+    execute(database, "UPDATE forewarn.entries SET recorded_at = '2020-01-05' WHERE revision <= 9")
+    execute(database, f"UPDATE forewarn.entries SET recorded_at = '{second}' WHERE revision BETWEEN 4 AND 6")  # noqa: S608 - a time of this test
+    snapshot_twice(journal, timedelta(0))
+    execute(database, f"UPDATE forewarn.cluster SET released = {released}")  # noqa: S608 - a number of this test
+
+    def kept() -> list[int]:
+        return [entry.revision for entry in journal.entries()]
+
+    while journal.compact(limit=2):
+        assert kept() == list(range(kept()[0], 11))
+    assert kept() == (list(range(1, 11)) if released == 5 else [10])
+    assert_same(journal.load().fleet, folded(hosts(1, 10)))
+
+
 def test_a_journal_is_loaded_while_its_old_entries_are_deleted(
     journal: PostgresJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:

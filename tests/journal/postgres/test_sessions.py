@@ -165,10 +165,10 @@ def test_a_role_without_rights_is_refused(postgresql: PostgresServer, database: 
         postgresql.execute("DROP ROLE stranger")
 
 
-def test_an_old_server_is_refused(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_server_is_refused(database: str) -> None:
     """The message says what is needed."""
-    monkeypatch.setattr(sessions, "LEAST_VERSION", 99)
-    assert refusal(database).endswith("and Forewarn needs 99 or newer: upgrade the server")
+    with pytest.raises(BadInput, match=r"and Forewarn needs 99 or newer: upgrade the server$"):
+        sessions.connect(DatabaseAddress.parse(database), least_version=99)
 
 
 def test_a_database_that_is_not_in_unicode_is_refused(postgresql: PostgresServer) -> None:

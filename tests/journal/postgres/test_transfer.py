@@ -108,8 +108,8 @@ def test_entries_that_are_deleted_while_they_are_copied_are_missed(
         assert source.bounds() == (1, 40)
         execute(database, "DELETE FROM forewarn.entries WHERE revision <= 5")
         assert source.bounds() == (1, 40)
-        told = pytest.raises(JournalFailed, match="has deleted entries while they were read: copy again")
-        with directories.opened_target(tmp_path / "back") as back, told:
+        refused = pytest.raises(JournalFailed, match="has deleted entries while they were read: copy again")
+        with directories.opened_target(tmp_path / "back") as back, refused:
             transfer(source, back)
 
 
@@ -135,6 +135,6 @@ def test_a_database_with_another_journal_is_refused(directory: Path, address: Da
     with leading(database) as journal:
         journal.append(0, hosts(1, 3))
         release(journal)
-    told = pytest.raises(Refused, match="holds another journal: name an empty one; nothing was changed")
-    with directories.opened_source(directory) as source, opened_target(address) as target, told:
+    refused = pytest.raises(Refused, match="holds another journal: name an empty one; nothing was changed")
+    with directories.opened_source(directory) as source, opened_target(address) as target, refused:
         transfer(source, target)

@@ -5,13 +5,10 @@ from collections.abc import Sequence
 import msgspec
 
 from forewarn.core.facts import Entry
-from forewarn.journal.codec import PART_SIZE, pack
+from forewarn.journal.codec import pack
 from forewarn.journal.postgres.bulks import Bulk
 from forewarn.journal.postgres.chain import next_hash
 from forewarn.journal.postgres.connection import LimitedConnection
-
-_LONG = 2 * PART_SIZE
-"""A body above this size is stored in parts, although nobody prepared it."""
 
 
 class AppendBatch(msgspec.Struct):
@@ -31,11 +28,11 @@ class AppendBatch(msgspec.Struct):
     """When the entries were recorded, of a copy; else empty, and the database's clock counts."""
 
     def add(self, entry: Entry, connection: LimitedConnection, bulk: Bulk | None, part_size: int) -> int:
-        """Add one entry; return the size of its body. Parts of a long one are stored at once."""
+        """Add one entry; return the size of its body. One longer than two parts is stored in parts, at once."""
         if bulk and bulk.facts is entry.facts and bulk.number:
             return self._add_bulk(entry, connection, bulk)
         ((_, checksum, body),) = pack((entry,), bulk.encoded if bulk else None)
-        if len(body) > _LONG:
+        if len(body) > 2 * part_size:
             return self._add_bulk(entry, connection, Bulk(connection, entry.facts, part_size))
         self._add(entry.command, checksum, body)
         return len(body)

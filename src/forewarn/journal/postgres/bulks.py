@@ -63,5 +63,5 @@ class Bulk:
 
 
 def subjects_of_facts(facts: tuple[AnyFact, ...]) -> Iterable[str]:
-    """Return whom facts concern, whoever caused them."""
+    """Return the subjects of facts, without the caller and the command of their entry."""
     return (each for each in subjects_of(Entry(0, _NO_TIME, "", NODE, facts)) if not each.startswith(COMMAND))

@@ -15,6 +15,7 @@ from forewarn.journal.port import JournalFailed, Recovered, StaleWriter
 from forewarn.journal.postgres.address import DatabaseAddress
 from forewarn.journal.postgres.bulks import COMMAND
 from forewarn.journal.postgres.chain import ChainPosition
+from forewarn.journal.postgres.connection import READ_LIMIT
 from forewarn.journal.postgres.errors import LACKS_RIGHTS, translate_errors
 from forewarn.journal.postgres.leases import LeaseKeeper
 from forewarn.journal.postgres.listening import AppendListener
@@ -44,6 +45,7 @@ class PostgresJournal:
         snapshot_entries: int = 50_000,
         snapshot_bytes: int = 64 * 1024 * 1024,
         part_size: int = PART_SIZE,
+        read_limit: float = READ_LIMIT,
     ) -> None:
         self._address = address
         self._place = address.place
@@ -52,7 +54,7 @@ class PostgresJournal:
         self._snapshot_bytes = snapshot_bytes
         self._snapshot_at = (0, 0)
         """Where the newest snapshot stands: its revision, and how many bytes were read and appended before it."""
-        self._pool = ReaderPool(address)
+        self._pool = ReaderPool(address, read_limit)
         self._chain = ChainPosition(self._place)
         self._reader = EntryReader(self._pool, self._place, self._chain)
         self._tail = TailIndex(EntryReader(self._pool, self._place, ChainPosition(self._place)), self._pool)

@@ -6,9 +6,8 @@ from typing import TypeVar
 
 from psycopg.errors import OperationalError
 
-from forewarn.journal.postgres import connection as connections
 from forewarn.journal.postgres.address import DatabaseAddress
-from forewarn.journal.postgres.connection import LimitedConnection
+from forewarn.journal.postgres.connection import READ_LIMIT, LimitedConnection
 from forewarn.journal.postgres.errors import translate_errors
 from forewarn.journal.postgres.sessions import connect
 
@@ -20,8 +19,10 @@ _IDLE = 4
 class ReaderPool:
     """Keeps some of them open."""
 
-    def __init__(self, address: DatabaseAddress) -> None:
+    def __init__(self, address: DatabaseAddress, limit: float = READ_LIMIT) -> None:
+        """``limit``: seconds that a question may take."""
         self._address = address
+        self._limit = limit
         self._idle: list[LimitedConnection] = []
         self._mutex = Mutex()
 
@@ -37,7 +38,7 @@ class ReaderPool:
                     if not connection.closed:
                         raise
                     self.close()  # the others went the same way
-            return self._ask(connect(self._address, connections.READ_LIMIT), question)
+            return self._ask(connect(self._address, self._limit), question)
 
     def _ask(self, connection: LimitedConnection, question: Callable[[LimitedConnection], _Value]) -> _Value:
         try:

@@ -51,7 +51,7 @@ class EntryReader:
         return unpack_one(stored.revision, stored.checksum, stored.whole_body, self._place)
 
     def subjects(self, stored: StoredEntry) -> set[str]:
-        """Return whom an entry concerns; of a long one, who caused it: the others were noted with its bulk."""
+        """Return the subjects of an entry; of a long one only caller and command: its bulk has noted the others."""
         if stored.parts:
             return subjects_of(unpack_beginning(stored.revision, stored.body, self._place))
         return subjects_of(self.decode(stored))

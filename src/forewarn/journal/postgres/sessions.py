@@ -20,13 +20,15 @@ _pooled_by_session: set[str] = set()
 """The addresses where a pooler was found that keeps to one session of the server."""
 
 
-def connect(address: DatabaseAddress, limit: float = LIMIT) -> LimitedConnection:
+def connect(
+    address: DatabaseAddress, limit: float = LIMIT, *, least_version: int = LEAST_VERSION
+) -> LimitedConnection:
     """Open a session on a server that accepts writes."""
     with translate_errors(address.place):
         connection = connect_to_first(HOSTS.arrange(address.conninfo))
         try:
             connection.limit = limit
-            _check_version(connection, address.place)
+            _check_version(connection, address.place, least_version)
             _check_pooler(connection, address)
             connection.run("set_up_session")
             HOSTS.note(address.conninfo, connection)
@@ -36,12 +38,10 @@ def connect(address: DatabaseAddress, limit: float = LIMIT) -> LimitedConnection
         return connection
 
 
-def _check_version(connection: LimitedConnection, place: str) -> None:
+def _check_version(connection: LimitedConnection, place: str, least: int) -> None:
     version = connection.info.server_version // 10_000
-    if version < LEAST_VERSION:
-        raise BadInput(
-            f"{place} is PostgreSQL {version}, and Forewarn needs {LEAST_VERSION} or newer: upgrade the server"
-        )
+    if version < least:
+        raise BadInput(f"{place} is PostgreSQL {version}, and Forewarn needs {least} or newer: upgrade the server")
 
 
 def _check_pooler(connection: LimitedConnection, address: DatabaseAddress) -> None:

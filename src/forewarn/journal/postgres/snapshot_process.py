@@ -110,7 +110,7 @@ class _Maintenance:
         return True
 
     def _index(self) -> None:
-        """Note whom the entries concern that came since the last time; of long ones that was noted beforehand."""
+        """Note the subjects of the entries since the last time; those of long ones were noted beforehand."""
         ((after,),) = self._connection.run("read_indexed")
         after = max(after, self._reader.first_revision() - 1)
         entries = EntryReader(self._pool, self._place, ChainPosition(self._place)).stored_entries(after)

@@ -1,10 +1,10 @@
-"""Which of the newest entries concern whom: those that the table of subjects does not have yet.
+"""The subjects of the newest entries, which the table of subjects does not have yet.
 
     first kept ......... indexed ......... last
          the table                memory
 
 The process that takes snapshots fills the table, so that an append writes the entry alone. The entries after that are
-read when somebody asks, and remembered by their subjects.
+read when a history is asked for, and remembered by their subjects.
 """
 
 from threading import Lock as Mutex

@@ -1,4 +1,4 @@
-"""The index of history: which entries concern whom.
+"""The index of history: the entries of each subject.
 
 It stands in a file of its own and is brought up to date by the process that folds snapshots, so that an append
 writes the entry alone. It holds nothing that is not in the journal: where it is missing, damaged or of another

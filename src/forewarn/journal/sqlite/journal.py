@@ -2,7 +2,7 @@
 
     journal.sqlite3    the entries: the truth
     snapshot-REVISION  the fleet as it stood then, the newest two
-    history.sqlite3    which entries concern whom
+    history.sqlite3    the entries of each subject
     restore.*          what a restore that was cut off left to be finished
     lock, fold-lock    held by the server, and by the process that folds snapshots
 

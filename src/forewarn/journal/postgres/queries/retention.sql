@@ -17,9 +17,14 @@ WITH gone_commands AS (
 )
 UPDATE forewarn.cluster SET released = greatest(released, %(released)s);
 
--- name: last_in_partition
--- The last revision that was recorded within a time; null if there is none.
-SELECT max(revision) FROM forewarn.entries WHERE recorded_at >= %(begin)s AND recorded_at < %(end)s;
+-- name: bounds_of_partition
+-- The first and the last revision that were recorded within a time; null if there is none.
+SELECT min(revision), max(revision) FROM forewarn.entries
+WHERE recorded_at >= %(begin)s AND recorded_at < %(end)s;
+
+-- name: first_in_default
+-- The first revision of those that no partition of a month took; null if there is none.
+SELECT min(revision) FROM forewarn.entries_default;
 
 -- name: delete_bulks
 -- Delete the parts of the long entries that were recorded within a time.
@@ -37,9 +42,21 @@ SET LOCAL lock_timeout = '500ms';
 -- name: delete_from_default
 -- Delete some of the oldest entries that no partition of a month took; return how many.
 WITH gone AS (
-    SELECT revision FROM forewarn.entries_default WHERE revision <= %(released)s ORDER BY revision LIMIT %(limit)s
+    SELECT revision FROM forewarn.entries_default WHERE revision <= %(last)s ORDER BY revision LIMIT %(limit)s
 ), deleted AS (
     DELETE FROM forewarn.entries_default USING gone WHERE entries_default.revision = gone.revision RETURNING 1
+)
+SELECT count(*) FROM deleted;
+
+-- name: delete_oldest
+-- Delete some of the oldest entries, wherever they are; return how many.
+WITH gone AS (
+    SELECT revision, recorded_at FROM forewarn.entries
+    WHERE revision <= %(last)s ORDER BY revision LIMIT %(limit)s
+), deleted AS (
+    DELETE FROM forewarn.entries USING gone
+    WHERE entries.revision = gone.revision AND entries.recorded_at = gone.recorded_at
+    RETURNING 1
 )
 SELECT count(*) FROM deleted;
 
