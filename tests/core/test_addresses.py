@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.core.errors import Refused
-from forewarn.core.fleet import mark_key
+from forewarn.core.fleet_records import mark_key
 from forewarn.core.model import Interface, Vm
 from tests.core.harness import FleetHarness
 from tests.core.test_fleet_changes import FLEET, declare

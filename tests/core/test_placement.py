@@ -1,13 +1,23 @@
 """A host's VMs are planned all at once: within what hosts have, apart by group, and those that cannot go named."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.core import placement
 from forewarn.core.errors import PlanOutdated
-from forewarn.core.facts import FleetChanged, HostCordonSet, HostStateSet, StartedAtOnce, VmDeallocated
-from forewarn.core.fleet import EPOCH, Fleet
+from forewarn.core.facts import (
+    AnyFact,
+    FleetChanged,
+    HostCordonSet,
+    HostStateSet,
+    StartedAtOnce,
+    VmDeallocated,
+)
+from forewarn.core.fleet import Fleet
+from forewarn.core.fleet_records import EPOCH
 from forewarn.core.model import (
     Event,
     EventSource,
@@ -20,7 +30,7 @@ from forewarn.core.model import (
     Operation,
     Vm,
 )
-from forewarn.core.placement import Capacity, DrainPlan, HostCapacity, VmDemand, plan_drain
+from forewarn.core.placement import Capacity, DrainPlan, HostCapacity, TargetOrder, VmDemand, plan_drain
 from tests.core.rollouts.harness import RolloutHarness
 
 GIB = 1024**3
@@ -309,3 +319,88 @@ def test_of_many_hosts_those_with_the_fewest_vms_are_looked_at(monkeypatch: pyte
     assert len(looked_at) < 100
     full = {f"h{number}": HostCapacity(0, 0) for number in range(2, 301)} | {"h200": HostCapacity(GIB, 1)}
     assert plan_drain(fleet, "h1", Capacity(full, {"a": VmDemand(GIB, 1)})).placements == {"a": "h200"}
+
+
+def plan_simply(fleet: Fleet, host: str, capacity: Capacity) -> DrainPlan:
+    """Plan a drain as it is defined: with all hosts sorted for this one."""
+    packing, later = placement._Packing, placement._still_to_drain(fleet)
+    vms = placement.running_on(fleet, host)
+    vms.sort(key=lambda vm: (-capacity.vms[vm.name].memory, -capacity.vms[vm.name].cpus))
+    left_out = {host, *fleet.cordoned, *placement.in_waves(fleet)}
+    names = sorted(name for name in fleet.hosts if name not in left_out)
+    up = [name for name in names if name not in fleet.host_states]
+    hosts = up or [name for name in names if fleet.state_of(name) is HostState.DEGRADED]
+    few = max(placement._TRIED_FIRST, 2 * len(vms))
+    first = sorted(sorted(hosts, key=lambda name: (name in later, len(fleet.vms_on(name))))[:few])
+    plans = [packing(fleet, each, capacity, later).place(vms, packing.apart) for each in (first, hosts)]
+    plans.append(packing(fleet, hosts, capacity, later).place(vms, packing.tight))
+    best = plans[0] if not plans[0].left else plans[2] if len(plans[2].left) < len(plans[1].left) else plans[1]
+    return DrainPlan(
+        dict(sorted(best.placements.items())),
+        dict(sorted(best.left.items())),
+        deallocated=tuple(sorted(name for name in fleet.vms_on(host) if fleet.vms[name].deallocated)),
+    )
+
+
+def facts_of_a_wave(data: st.DataObject, hosts: int) -> Iterator[AnyFact]:
+    """Yield what happens while the hosts of a wave are planned, and keeps the order of targets."""
+    name = st.integers(1, hosts).map("h{}".format)
+    for _ in range(data.draw(st.integers(0, 4))):
+        yield data.draw(
+            st.one_of(
+                st.builds(HostCordonSet, name, st.booleans(), st.just(EPOCH)),
+                st.builds(HostStateSet, name, st.sampled_from(HostState), st.just(EPOCH)),
+            )
+        )
+
+
+@given(data=st.data())
+def test_an_order_that_was_made_before_leads_to_the_same_plan(data: st.DataObject) -> None:
+    """Hosts are cordoned, drained and lost meanwhile; few or all have room."""
+    hosts = data.draw(st.integers(2, 12))
+    places = data.draw(st.lists(st.integers(1, hosts), min_size=1, max_size=12))
+    fleet = fleet_of(*(Vm(f"v{n}", f"g{n % 3}", f"h{place}") for n, place in enumerate(places)), hosts=hosts)
+    rooms = data.draw(st.dictionaries(st.integers(1, hosts).map("h{}".format), st.integers(0, 2), max_size=hosts))
+    capacity = Capacity(
+        {host: HostCapacity(room, room) for host, room in rooms.items()},
+        {f"v{number}": VmDemand(1, 1) for number in range(len(places))},
+    )
+    made_before = TargetOrder.of(fleet)
+    for fact in facts_of_a_wave(data, hosts):
+        assert TargetOrder.is_kept_by(fact)
+        fleet.evolve(fact)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(placement, "_TRIED_FIRST", 2)
+        drained = f"h{places[0]}"
+        expected = plan_simply(fleet, drained, capacity)
+        assert plan_drain(fleet, drained, capacity, order=made_before) == expected
+
+
+def test_a_fact_that_keeps_the_order_does_not_change_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In rollouts with hosts that are drained, fail, are skipped and wait again, and with moves by hand."""
+    evolve = Fleet.evolve
+    kept: set[str] = set()
+
+    def evolve_and_compare(fleet: Fleet, fact: AnyFact) -> None:
+        before = TargetOrder.of(fleet)
+        evolve(fleet, fact)
+        if TargetOrder.is_kept_by(fact):
+            kept.add(type(fact).__name__)
+            assert TargetOrder.of(fleet) == before, fact
+
+    monkeypatch.setattr(Fleet, "evolve", evolve_and_compare)
+    harness = RolloutHarness(ROLLED, "ann rolls out k: drain hosts=h1,h3,h4", "ann rolls out r: reboot hosts=h2")
+    harness.advance()
+    harness.say("rollout k drains h1")
+    harness.say("ann skips h3 of rollout k")
+    harness.finish("k", most=4, failing=("h1",))
+    harness.say("ann retries rollout k")
+    harness.say("ann retries rollout k h3")
+    harness.say("ann resumes rollout k")
+    harness.advance()
+    for host in ("h1", "h3", "h4"):
+        harness.say(f"rollout k drains {host}")
+        harness.finish("k", most=3)
+    harness.finish("r")
+    assert not harness.fleet.rollouts
+    assert kept >= {"Announced", "HostCordonSet", "RolloutHostChanged", "Started", "Completed"}

@@ -1,1 +1,1 @@
-"""The rules: what may happen to whom, when. Pure: no I/O, no clock, no randomness."""
+"""The rules: what may happen to which VM, and when. Pure: no I/O, no clock, no randomness."""

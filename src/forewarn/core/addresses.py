@@ -10,8 +10,9 @@ from ipaddress import IPv4Network, ip_address
 
 from forewarn.core.declared_keys import DeclarationConflict, RecordKind
 from forewarn.core.errors import Refused
-from forewarn.core.fleet import Fleet, mark_key
+from forewarn.core.fleet import Fleet
 from forewarn.core.fleet_index import ReverseIndex
+from forewarn.core.fleet_records import mark_key
 from forewarn.core.model import Interface, Vm
 
 IPV4 = re.compile(r"(?:(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(?:\.(?!$)|$)){4}", re.ASCII)

@@ -459,6 +459,10 @@ class AdvanceRollout(Command, frozen=True, kw_only=True, tag="advance-rollout"):
     """The name of its driver."""
     live: bool = False
     """The driver can move its guests live."""
+    recorded: RecordedLength | None = None
+    """How long one host took with the present driver; given for a run that begins, else None."""
+    prediction: RolloutPrediction | None = None
+    """When a run that begins is expected to end."""
 
 
 class DrainRolloutHost(Command, frozen=True, kw_only=True, tag="drain-rollout-host"):

@@ -4,16 +4,30 @@ A host is a candidate if it has not failed, is not cordoned and not in a wave of
 there is no other. Among hosts with capacity, VMs of one group are kept apart by fault domain, then by update domain,
 then by number; then hosts come first that no rollout is still to drain, so that VMs move once; then the host with the
 most free memory, or with the fewest VMs if the driver reports no capacity. Of a large fleet the hosts with the fewest
-VMs are tried first. If VMs remain without a target, all hosts are tried, and packed as tightly as possible. Other
-unfinished moves are taken into account.
+VMs are tried first; their order is made once for all hosts of a wave. If VMs remain without a target, all hosts are
+tried, and packed as tightly as possible. Other unfinished moves are taken into account.
 """
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from heapq import nsmallest
+from itertools import islice
 
 import msgspec
 
+from forewarn.core.facts import (
+    Announced,
+    AnyFact,
+    Asked,
+    Enrolled,
+    EventChanged,
+    Fetched,
+    HostCordonSet,
+    HostStateSet,
+    RolloutBlocked,
+    RolloutChecked,
+    RolloutHostChanged,
+    StartedAtOnce,
+)
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import HostState, Vm
 from forewarn.core.rollouts.model import HostStep, run_key
@@ -73,12 +87,57 @@ def running_on(fleet: Fleet, host: str) -> list[Vm]:
     return [vm for name in sorted(fleet.vms_on(host)) if not (vm := fleet.vms[name]).deallocated]
 
 
+class TargetOrder(msgspec.Struct, frozen=True):
+    """All hosts in the order in which they are tried as targets, which takes long to make of a large fleet."""
+
+    hosts: list[str]
+    """Those first that no rollout is still to drain, then by the number of VMs, then by name."""
+    later: set[str]
+    """The hosts that wait for a wave of a rollout that drains them."""
+
+    @classmethod
+    def of(cls, fleet: Fleet) -> "TargetOrder":
+        later = _still_to_drain(fleet)
+        return cls(sorted(fleet.hosts, key=lambda name: (name in later, len(fleet.vms_on(name)), name)), later)
+
+    @staticmethod
+    def is_kept_by(fact: AnyFact) -> bool:
+        """Tell whether the order is certainly the same after a fact: those of planned drains and of events are."""
+        if isinstance(fact, RolloutHostChanged):
+            return fact.step in _OF_BEGUN_HOSTS
+        return isinstance(fact, EventChanged | _KEEPING)
+
+
+_OF_BEGUN_HOSTS = (HostStep.PLANNING, HostStep.ANNOUNCED, HostStep.COMMAND, HostStep.SETTLING, HostStep.DONE)
+_KEEPING = (
+    Announced
+    | StartedAtOnce
+    | Fetched
+    | Asked
+    | Enrolled
+    | HostCordonSet
+    | HostStateSet
+    | RolloutBlocked
+    | RolloutChecked
+)
+
+
 def candidates(fleet: Fleet, host: str, besides: Collection[str] = ()) -> list[str]:
-    """Return the candidate hosts for VMs of this host; ``besides`` are to be drained with it."""
-    left_out = {host, *besides, *fleet.cordoned, *in_waves(fleet)}
-    names = [name for name in fleet.hosts if name not in left_out]
-    up = [name for name in names if name not in fleet.host_states]
-    return sorted(up or [name for name in names if fleet.state_of(name) is HostState.DEGRADED])
+    """Return the candidate hosts for VMs of this host, by name; ``besides`` are to be drained with it."""
+    return sorted(_candidates(fleet, fleet.hosts, {host, *besides, *in_waves(fleet)}))
+
+
+def _candidates(fleet: Fleet, hosts: Iterable[str], left_out: set[str]) -> Iterator[str]:
+    """Yield the candidates among all hosts, in the order of these."""
+    found = False
+    for name in hosts:
+        if name not in fleet.host_states and name not in left_out and name not in fleet.cordoned:
+            found = True
+            yield name
+    if not found:
+        degraded = (name for name, state in fleet.host_states.items() if state is HostState.DEGRADED)
+        usable = {name for name in degraded if name not in left_out and name not in fleet.cordoned}
+        yield from (name for name in hosts if name in usable)
 
 
 def in_waves(fleet: Fleet) -> set[str]:
@@ -111,17 +170,20 @@ def arriving(fleet: Fleet) -> Iterator[tuple[Vm, str]]:
                 yield vm, target
 
 
-def plan_drain(fleet: Fleet, host: str, capacity: Capacity, besides: Collection[str] = ()) -> DrainPlan:
-    """Plan the target of each VM of a host."""
+def plan_drain(
+    fleet: Fleet, host: str, capacity: Capacity, besides: Collection[str] = (), order: TargetOrder | None = None
+) -> DrainPlan:
+    """Plan the target of each VM of a host; ``order`` is that of the fleet, where it was made before."""
+    order = order or TargetOrder.of(fleet)
+    later = order.later
     vms = running_on(fleet, host)
-    hosts = candidates(fleet, host, besides)
     # The largest first, while there is most room.
     vms.sort(key=lambda vm: (-_demand(capacity, vm).memory, -_demand(capacity, vm).cpus))
-    later = _still_to_drain(fleet)
     few = max(_TRIED_FIRST, 2 * len(vms))
-    first = sorted(nsmallest(few, hosts, key=lambda name: (name in later, len(fleet.vms_on(name)))))
+    first = sorted(islice(_candidates(fleet, order.hosts, {host, *besides, *in_waves(fleet)}), few))
     best = _Packing(fleet, first, capacity, later).place(vms, _Packing.apart)
-    if best.left and len(first) < len(hosts):
+    hosts = candidates(fleet, host, besides) if best.left else first
+    if len(first) < len(hosts):
         best = _Packing(fleet, hosts, capacity, later).place(vms, _Packing.apart)
     if best.left:
         tight = _Packing(fleet, hosts, capacity, later).place(vms, _Packing.tight)

@@ -1,6 +1,7 @@
 """A fleet with rollouts: rounds are tried until nothing is left to do, and drivers do what they are asked."""
 
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from forewarn.core.commands import AdvanceRollout, CheckDeadlines, Command, ImpactResult, ReportImpact
 from forewarn.core.facts import AnyFact
@@ -8,6 +9,7 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, EventStatus
 from forewarn.core.notice import Rules
 from forewarn.core.rollouts.advance import wake_at
+from forewarn.core.rollouts.model import HostRun, Rollout
 from tests.core.harness import NOON, FleetHarness
 
 WEB = (
@@ -15,6 +17,8 @@ WEB = (
     " vm web-0 in web on h1 ud=0 fd=0; vm web-1 in web on h2 ud=1 fd=1; vm web-2 in web on h3 ud=2 fd=0;"
     " vm db-0 in db on h1 ud=0 fd=0; vm db-1 in db on h2 ud=1 fd=1"
 )
+
+Kind = TypeVar("Kind", bound=AnyFact)
 
 
 class RolloutHarness(FleetHarness):
@@ -94,6 +98,19 @@ class RolloutHarness(FleetHarness):
                 self.wait((min(later) - self.now).total_seconds())
             else:
                 return
+
+    @property
+    def rollout(self) -> Rollout:
+        """The rollout that most tests have, k."""
+        return self.fleet.rollouts["k"]
+
+    def run(self, host: str) -> HostRun:
+        """Return how a host stands in it."""
+        return self.fleet.rollout_hosts[f"k/{host}"]
+
+    def said(self, kind: type[Kind]) -> list[Kind]:
+        """Return the facts of a kind."""
+        return [fact for fact in self.facts if isinstance(fact, kind)]
 
     def hosts_with_events(self) -> set[str]:
         return {event.host for event in self.fleet.events.values()}

@@ -683,6 +683,117 @@ def test_moves_that_are_live_have_the_notice_of_a_freeze(operation: str, live: b
     assert notice_of(harness.fleet.rollouts["k"], Rules(), live=live) == timedelta(minutes=minutes)
 
 
+def wakes(harness: RolloutHarness, rules: Rules | None = None, **given: object) -> float | None:
+    """Return after how many seconds the next round of a rollout in such a state is worth trying."""
+    when = wake_at(harness.fleet, replace(harness.fleet.rollouts["k"], **given), harness.now, rules or Rules())
+    return None if when is None else (when - harness.now).total_seconds()
+
+
+def test_a_rollout_is_looked_at_again_at_the_first_time_that_it_waits_for() -> None:
+    """Times that have come are over; one that waits for nothing is left alone."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h1")
+    soon, late = NOON + timedelta(seconds=5), NOON + timedelta(seconds=9)
+    for past in (NOON, NOON - timedelta(seconds=1)):
+        assert wakes(harness, begins_at=past, blocked_until=past, check_after=past) is None
+    assert wakes(harness, begins_at=soon, blocked_until=late) == 5
+    assert wakes(harness, check_after=soon) == 5
+    assert wakes(harness, blocked="a limit is used up") == 30
+    assert wakes(harness, Rules().hurried(10), blocked="a limit is used up") == 3
+    assert wakes(harness, blocked="alerts fire", blocked_until=late) == 9
+    predicted = RolloutPrediction(NOON, 1, soon, soon, late)
+    assert wakes(harness, prediction=predicted) == 9
+    assert wakes(harness, prediction=predicted, is_late=True) is None
+
+
+def test_a_rollout_with_hosts_in_a_wave_is_looked_at_when_windows_open_and_close() -> None:
+    """And when no host can end inside the window any more; without such hosts nothing changes then."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h1 windows=12:00-13:00 expected=600")
+    assert wakes(harness) is None
+    harness.advance()
+    found = []
+    for minutes in (0, 49, 50, 55, 60):
+        harness.now = NOON + timedelta(minutes=minutes)
+        seconds = wakes(harness)
+        assert seconds is not None
+        found.append(minutes + seconds / 60)
+    assert found == [50, 50, 60, 60, 24 * 60]
+    always = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h1")
+    always.advance()
+    assert wakes(always) is None
+
+
+def test_a_rollout_is_looked_at_when_a_host_has_settled() -> None:
+    """Then the host is done."""
+    harness = RolloutHarness(f"{WEB}; host h9", "ann rolls out k: reboot hosts=h9 settle=7")
+    harness.advance()
+    assert wakes(harness) == 7
+
+
+def test_a_wave_is_not_announced_when_its_notice_ends_after_the_window() -> None:
+    """It waits for the next window, and is announced the notice before that."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h3 windows=12:00-13:00")
+    harness.now = NOON + timedelta(minutes=50)
+    harness.advance()
+    rollout = harness.fleet.rollouts["k"]
+    assert rollout.blocked == "the next maintenance window opens at 2024-01-02T12:00:00Z; VMs are told before"
+    assert rollout.blocked_until == NOON + timedelta(days=1, minutes=-15)
+    harness.now = rollout.blocked_until
+    harness.advance()
+    (event,) = harness.fleet.events.values()
+    assert event.not_before == NOON + timedelta(days=1)
+
+
+@pytest.mark.parametrize(("lead", "minutes"), [("", 1 / 4), (" lead=60", 1 / 4), (" lead=7200", 2)])
+def test_a_wave_is_announced_its_lead_before_the_window_and_at_least_its_notice(lead: str, minutes: float) -> None:
+    """Both are hurried; VMs that are told earlier can prepare earlier."""
+    rules = Rules().hurried(60)
+    harness = RolloutHarness(WEB, f"ann rolls out k: reboot hosts=h3 windows=18:00-20:00{lead}", rules=rules)
+    harness.advance()
+    assert harness.fleet.rollouts["k"].blocked_until == NOON + timedelta(hours=6, minutes=-minutes)
+
+
+def test_a_rollout_says_that_no_window_is_long_enough_any_more() -> None:
+    """Those of the fleet have changed."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h3 windows=18:00-20:00")
+    harness._rules = Rules(maintenance_windows=("06:00-07:00",))
+    harness.advance()
+    rollout = harness.fleet.rollouts["k"]
+    assert rollout.fleet_windows == ("06:00-07:00",)
+    assert rollout.blocked == "no maintenance window opens that is long enough; edit the windows"
+    assert rollout.blocked_until is None
+
+
+def test_a_rollout_that_recurs_and_is_queued_says_for_which_it_waits() -> None:
+    """As one that begins for the first time."""
+    harness = RolloutHarness(f"{WEB}; host h9", "ann rolls out k: reboot hosts=h9 every=60")
+    harness.advance()
+    harness.say("ann rolls out other: reboot hosts=h9")
+    harness.say("ann pauses rollout other")
+    harness.wait(60)
+    assert harness.fleet.rollouts["k"].state is RolloutState.QUEUED
+    assert harness.fleet.rollouts["k"].reason == "rollout other has host h9"
+
+
+def test_a_rollout_that_rests_without_a_time_begins_at_once() -> None:
+    """Nothing else would begin it."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h1")
+    resting = replace(harness.fleet.rollouts["k"], state=RolloutState.RESTING, hosts=(), lasts=0.0)
+    harness.fleet.evolve(RolloutStarted(resting))
+    harness.advance()
+    assert waves(harness) == [("h1",)]
+    assert harness.fleet.rollouts["k"].lasts == 60
+
+
+def test_each_run_of_a_rollout_that_recurs_has_its_canaries() -> None:
+    """And waits for its beginning no more."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h1,h2 parallel=2 canary=1")
+    resting = replace(harness.fleet.rollouts["k"], state=RolloutState.RESTING, hosts=(), canaries=0, begins_at=NOON)
+    harness.fleet.evolve(RolloutStarted(resting))
+    harness.advance()
+    assert waves(harness) == [("h1",)]
+    assert harness.fleet.rollouts["k"].begins_at is None
+
+
 def test_a_rollout_is_late_once() -> None:
     """When the latest time that was predicted has passed."""
     harness = RolloutHarness(WEB)
@@ -717,3 +828,52 @@ def test_a_window_that_closes_uses_up_nothing_of_what_a_group_may_postpone() -> 
     harness.wait(3_100)
     (postponed,) = (fact for fact in harness.facts if isinstance(fact, Postponed))
     assert (postponed.seconds, postponed.not_before) == (0, NOON + timedelta(days=1))
+
+
+def test_a_recurring_rollout_that_is_canceled_does_not_come_back() -> None:
+    """Whether hosts were in a wave or not."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h1 every=86400")
+    harness.advance()
+    harness.say("ann cancels rollout k")
+    harness.advance()
+    assert (ended(harness).result, harness.fleet.rollouts) == (RolloutResult.CANCELED, {})
+
+
+def test_the_windows_of_the_fleet_hold_up_a_rollout_that_has_none() -> None:
+    """Its events are announced for them."""
+    rules = Rules(maintenance_windows=("18:00-20:00",))
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h3", rules=rules)
+    harness.advance()
+    assert harness.fleet.rollouts["k"].blocked_until == NOON + timedelta(hours=6, minutes=-15)
+
+
+def test_a_rollout_that_stopped_counts_the_hosts_that_never_began() -> None:
+    """Beside those that are done, failed or skipped."""
+    harness = RolloutHarness(f"{WEB}; host h4; host h0", "ann rolls out k: reboot all_hosts=true on_failure=stop")
+    harness.say("ann skips h4 of rollout k")
+    harness.finish("k", failing=("h1",))
+    end = ended(harness)
+    assert (end.done, end.failed, end.skipped, end.waiting) == (1, 1, 1, 2)
+
+
+def test_what_a_gate_says_while_its_wave_is_held_back_does_not_count() -> None:
+    """Also where it is held back by the same limit as before."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h1 fleet_share=0.34 gate=http://h/")
+    harness.say("ann cordons host h3")
+    harness.advance()
+    harness.say("rollout k finds wave 1 well: answered 200")
+    assert harness.fleet.rollouts["k"].checked == 1
+    harness.advance()
+    assert harness.fleet.rollouts["k"].checked == 0
+
+
+def test_a_failure_does_not_change_how_a_canceled_rollout_ends() -> None:
+    """Also where failures stop it."""
+    harness = RolloutHarness(EMPTY, "ann rolls out k: command hosts=h9 command=update on_failure=stop")
+    harness.advance()
+    harness.say("rollout k drains h9")
+    harness.advance()
+    harness.say("ann cancels rollout k")
+    harness.say("the command on h9 of rollout k ends with 3")
+    harness.advance()
+    assert ended(harness).result is RolloutResult.CANCELED

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from forewarn.core.facts import FleetChanged
 from forewarn.core.model import Host
-from forewarn.core.rollouts.limits import choose, next_wave
+from forewarn.core.rollouts.limits import Occupancy, choose, next_wave
 from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
 from tests.core.rollouts.harness import WEB, RolloutHarness
 
@@ -80,3 +80,101 @@ def test_the_search_for_a_wave_ends_after_many_hosts_that_do_not_fit() -> None:
     found = choose(harness.fleet, replace(TERMS, parallel=1), harness.fleet.hosts, obstacle)
 
     assert (len(looked_at), found.hosts, found.blocked) == (64, [], f"{looked_at[0]} is busy")
+
+
+SPREAD = (
+    "ann declares: host h1; host h2; host h3; group web availability-set;"
+    " vm web-0 in web on h1; vm web-1 in web on h2; vm web-2 in web on h3"
+)
+
+
+def test_failed_hosts_count_towards_the_share_of_the_fleet() -> None:
+    """Degraded ones do not: they still run."""
+    failed = RolloutHarness(WEB, "ann fails host h3")
+    assert wave(failed, fleet_share=0.67) == ["h1"]
+    degraded = RolloutHarness(WEB, "ann degrades host h3")
+    assert wave(degraded, fleet_share=0.67) == ["h1", "h2"]
+
+
+def test_a_share_is_of_the_running_vms() -> None:
+    """A deallocated VM neither counts as running nor as unavailable."""
+    harness = RolloutHarness(SPREAD, "ann deallocates web-2")
+    assert wave(harness, group_share=0.5) == ["h1", "h3"]
+    assert wave(harness, group_share=1.0) == ["h1", "h2", "h3"]
+
+
+def test_a_label_opts_only_those_hosts_out_that_have_it() -> None:
+    """Without such a label all take part."""
+    assert wave(labelled(), opt_out="disk") == ["h1", "h2", "h3"]
+    assert wave(labelled(), opt_out="") == ["h1", "h2", "h3"]
+
+
+def test_a_host_without_a_label_is_not_limited_by_it() -> None:
+    """Nor by a share that allows all."""
+    harness = labelled()
+    harness.say("ann declares: host h3")
+    assert wave(harness, parallel_per={"rack": 1}, fleet_share=1.0) == ["h1", "h3"]
+
+
+def test_a_host_that_vms_move_to_is_not_drained() -> None:
+    """It can be rebooted: the VMs that come are not told by this rollout."""
+    harness = RolloutHarness(WEB, "ann drains host h1 to web-0 on h2, db-0 on h2")
+    harness.say("ann rolls out k: drain hosts=h2")
+    rollout = harness.rollout
+    assert next_wave(harness.fleet, rollout).blocked.endswith(" moves VMs to h2")
+    rebooted = replace(rollout, terms=replace(rollout.terms, operation=RolloutOperation.REBOOT))
+    assert next_wave(harness.fleet, rebooted).hosts == ["h2"]
+
+
+def test_a_host_with_an_unfinished_event_of_the_same_operation_waits_for_it() -> None:
+    """Others go first, and none of them twice."""
+    harness = RolloutHarness(WEB, "ann reboots host h1 not before 14:00:00", "ann rolls out k: reboot all_hosts=true")
+    (event, _) = harness.fleet.events
+    harness.say("ann skips h2 of rollout k")
+    only = replace(harness.rollout, hosts=("h1",))
+    assert next_wave(harness.fleet, only).blocked == f"host h1 has an unfinished reboot already: event {event}"
+    assert next_wave(harness.fleet, harness.rollout).hosts == ["h3"]
+
+
+def test_a_host_in_a_wave_of_another_rollout_waits() -> None:
+    """The other operation may not have been announced yet."""
+    harness = RolloutHarness(WEB, "ann rolls out other: drain hosts=h1")
+    harness._round("other")
+    harness.say("ann rolls out k: reboot hosts=h1 on_conflict=queue")
+    assert next_wave(harness.fleet, harness.rollout).blocked == "host h1 is in a wave of another rollout"
+
+
+def test_vms_on_hosts_of_other_waves_count_towards_the_share_of_their_group() -> None:
+    """Of web one VM may be unavailable, and is."""
+    harness = RolloutHarness(SPREAD, "ann rolls out other: reboot hosts=h1")
+    harness._round("other")
+    found = choose(harness.fleet, replace(TERMS, group_share=0.5), ("h2", "h3"))
+    assert (found.hosts, found.blocked) == ([], "1 VMs of group web are on hosts of waves, and 1 may be")
+
+
+def test_a_host_that_is_left_out_does_not_end_the_wave() -> None:
+    """The hosts after it are taken."""
+    assert wave(RolloutHarness(WEB, "ann fails host h1")) == ["h2", "h3"]
+
+
+def test_a_larger_wave_looks_at_more_hosts() -> None:
+    """In proportion to its size."""
+    harness = RolloutHarness("ann declares: " + "; ".join(f"host n{number}" for number in range(140)))
+    looked_at: list[str] = []
+
+    def obstacle(host: str) -> str:
+        looked_at.append(host)
+        return "it is busy"
+
+    choose(harness.fleet, replace(TERMS, parallel=2), harness.fleet.hosts, obstacle)
+    assert len(looked_at) == 128
+
+
+def test_a_host_that_breaks_a_limit_alone_names_the_vms_of_the_group() -> None:
+    """Not those of others on the host."""
+    harness = RolloutHarness(
+        "ann declares: host h1; host h2; group web availability-set; group db availability-set;"
+        " vm a in web on h1; vm b in web on h1; vm c in db on h1; vm d in db on h2"
+    )
+    said = Occupancy(harness.fleet, replace(TERMS, group_share=0.5)).alone_against("h1")
+    assert "move 1 of a, b to other hosts" in said

@@ -6,9 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.core.errors import PlanOutdated, Refused
+from forewarn.core.facts import FleetChanged, HostStateSet
+from forewarn.core.model import Host, HostState
 from forewarn.core.notice import Rules
 from forewarn.core.rollouts.model import RecordedLength, RolloutOperation, RolloutTerms
-from forewarn.core.rollouts.planning import RolloutPlan, check_saved, make_plan
+from forewarn.core.rollouts.planning import PlannedWave, RolloutPlan, check_saved, make_plan
 from forewarn.core.rollouts.prediction import HOST_COMMAND, Experience, Spread
 from tests.core.harness import NOON
 from tests.core.rollouts.harness import WEB, RolloutHarness
@@ -45,6 +47,25 @@ def test_the_slowest_groups_are_named_with_the_reason() -> None:
     known = Experience({"web": Spread(1, 1, 1)}, KNOWN.impacts)
     found = plan(RolloutHarness(WEB), known, hosts=("h1",), all_hosts=False)
     assert (found.slowest[0].group, "whole notice" in found.slowest[0].reason) == ("db", True)
+
+
+def test_a_host_that_is_left_out_is_no_problem_and_has_no_note() -> None:
+    """Its group is quiet whenever a window is open, and is of two domains there."""
+    harness = RolloutHarness(
+        "ann declares: host h1; host h2; group web availability-set; group db availability-set;"
+        " vm web-0 in web on h1 ud=0 fd=0; vm db-0 in db on h2 ud=0 fd=0; vm db-1 in db on h2 ud=1 fd=1",
+        "ann sets db quiet_hours=00:00-12:00",
+    )
+    harness.fleet.evolve(HostStateSet("h2", HostState.MAINTENANCE, NOON))
+    found = plan(harness, windows=("02:00-03:00",))
+    assert (found.problems, found.notes) == ((), ())
+    assert list(found.skipped) == ["h2"]
+
+
+def test_a_name_that_no_rollout_can_have_is_a_problem() -> None:
+    """A plan that was saved under it could not be started."""
+    found = make_plan(RolloutHarness(WEB).fleet, "a b", TERMS, NOON, Rules(), KNOWN, runs_commands=False)
+    assert found.problems[0].startswith("rollout 'a b' is no good name: use up to")
 
 
 def test_quiet_hours_delay_the_prediction() -> None:
@@ -155,3 +176,136 @@ def test_a_window_must_be_as_long_as_hosts_took_earlier() -> None:
     assert plan(harness, known).recorded == RecordedLength(2_400)
     drained = Experience({}, {"host drain": Spread(1, 2, 30), HOST_COMMAND: Spread(1, 2, 60)})
     assert drained.length_of(RolloutOperation.COMMAND) == RecordedLength(90, 60)
+
+
+def test_a_rollout_that_runs_already_is_the_first_problem() -> None:
+    """Beside all others."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h1")
+    first, second = plan(harness, parallel=0).problems
+    assert first.startswith("rollout k is running already")
+    assert second.startswith("at least one host")
+
+
+def test_a_plan_for_guests_that_move_live_has_their_notice() -> None:
+    """That of a freeze."""
+    harness = RolloutHarness(WEB)
+    terms = replace(TERMS, operation=RolloutOperation.REDEPLOY, all_hosts=False, hosts=("h3",))
+    for live, minutes in {False: 10, True: 15}.items():
+        found = make_plan(harness.fleet, "k", terms, NOON, Rules(), KNOWN, runs_commands=False, live=live)
+        assert timedelta(minutes=minutes) < found.waves[0].ends_at - NOON < timedelta(minutes=minutes + 2)
+    others = plan(harness, operation=RolloutOperation.REDEPLOY, all_hosts=False, hosts=("h3",))
+    assert others.waves[0].ends_at - NOON < timedelta(minutes=12)
+
+
+def test_hosts_that_are_left_out_are_named_with_the_reason() -> None:
+    """Those that cannot take part, and those that limits hold back at present."""
+    harness = RolloutHarness(WEB, "ann fails host h2")
+    assert plan(harness).skipped == {"h2": "the host has failed"}
+    assert [wave.hosts for wave in plan(harness).waves] == [("h1",), ("h3",)]
+    cordoned = plan(RolloutHarness(WEB, "ann cordons host h3"), fleet_share=0.34)
+    would_wait = "it would wait: 1 of 3 hosts are unavailable, and 1 may be"
+    assert cordoned.skipped == {"h1": would_wait, "h2": would_wait}
+    assert [wave.hosts for wave in cordoned.waves] == [("h3",)]
+
+
+def test_canaries_are_waves_of_their_own() -> None:
+    """Before all others."""
+    assert [wave.hosts for wave in plan(RolloutHarness(WEB), parallel=3, canary=1).waves] == [("h1",), ("h2", "h3")]
+
+
+def test_each_host_is_in_one_wave() -> None:
+    """Also where a later one was taken before it."""
+    found = plan(RolloutHarness(WEB), parallel=2, parallel_per={"fault-domain": 1})
+    assert [wave.hosts for wave in found.waves] == [("h1", "h2"), ("h3",)]
+    harness = RolloutHarness(f"{WEB}; host h4; vm web-3 in web on h4 ud=3 fd=1")
+    found = plan(harness, parallel=2, parallel_per={"fault-domain": 1}, all_hosts=False, hosts=("h1", "h3", "h4"))
+    assert [wave.hosts for wave in found.waves] == [("h1", "h4"), ("h3",)]
+
+
+def waves_of(*hosts: tuple[str, ...], problems: tuple[str, ...] = ()) -> RolloutPlan:
+    waves = tuple(PlannedWave(each, NOON, NOON) for each in hosts)
+    return RolloutPlan(name="k", terms=TERMS, waves=waves, problems=problems)
+
+
+@pytest.mark.parametrize(
+    ("saved", "present", "words"),
+    [
+        (waves_of(("h1",)), waves_of(("h1",), ("h2",)), "wave 2 was nothing, and would be h2 now"),
+        (waves_of(("h1",), ("h2",)), waves_of(("h1",)), "wave 2 was h2, and would be nothing now"),
+        (waves_of(("h1",), ("h2",)), waves_of(("h2",), ("h1",)), "wave 1 was h1, and would be h2 now"),
+        (waves_of(tuple("gfedcba")), waves_of(tuple("nmlkjih")), "was a, b, c, d, e, and would be h, i, j, k, l now"),
+    ],
+)
+def test_the_first_wave_that_is_another_now_is_named(saved: RolloutPlan, present: RolloutPlan, words: str) -> None:
+    """With the first five of its hosts."""
+    with pytest.raises(PlanOutdated, match=words):
+        check_saved(saved, present)
+    check_saved(saved, saved)
+
+
+def test_of_several_problems_of_a_saved_plan_the_first_is_the_refusal() -> None:
+    """The others follow from it, or come up when it is solved."""
+    with pytest.raises(Refused, match=r"^first$"):
+        check_saved(waves_of(("h1",)), waves_of(("h1",), problems=("first", "second")))
+
+
+def test_a_host_that_is_left_out_breaks_no_limit_alone() -> None:
+    """It has all VMs of its group, and has failed."""
+    harness = RolloutHarness(
+        "ann declares: host h1; host h2; group web availability-set; group db availability-set;"
+        " vm a in web on h1; vm b in web on h1; vm c in db on h2; vm d in db on h2",
+        "ann fails host h2",
+    )
+    (problem,) = plan(harness, group_share=0.5).problems
+    assert problem.startswith("host h1 alone has 2 of the 2")
+
+
+@pytest.mark.parametrize(("expected", "count"), [(600, 0), (3_600, 1)])
+def test_a_group_must_be_awake_while_a_window_has_room_for_a_host(expected: int, count: int) -> None:
+    """Half an hour of the window is not quiet."""
+    harness = RolloutHarness(WEB, "ann sets web quiet_hours=00:00-05:30")
+    assert len(plan(harness, windows=("02:00-06:00",), expected=expected).problems) == count
+
+
+@pytest.mark.parametrize(("hours", "count"), [("00:00-12:00", 1), ("Mon-Sat_00:00-12:00", 0), ("12:00-14:00", 0)])
+def test_a_group_may_be_quiet_in_some_windows(hours: str, count: int) -> None:
+    """One in which it is awake is enough, of the rollout or of the fleet; without windows it is never a problem."""
+    harness = RolloutHarness(WEB, f"ann sets web quiet_hours={hours}")
+    rules = Rules(maintenance_windows=("02:00-06:00",))
+    found = make_plan(harness.fleet, "k", TERMS, NOON, rules, KNOWN, runs_commands=False)
+    assert len(found.problems) == len(plan(harness, windows=("02:00-06:00",)).problems) == count
+    assert plan(harness).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "is_possible"),
+    [
+        ("ann degrades host h3", True),
+        ("ann cordons host h3", False),
+        ("ann fails host h3", False),
+        ("ann declares: host h4", True),
+    ],
+)
+def test_a_drain_needs_a_host_that_is_up_and_not_drained(sentence: str, is_possible: bool) -> None:  # noqa: FBT001
+    """Where the VMs of the first one can go."""
+    harness = RolloutHarness(WEB, sentence)
+    found = plan(harness, operation=RolloutOperation.DRAIN, all_hosts=False, hosts=("h1", "h2")).problems
+    assert [each.startswith("the VMs of h1 have nowhere to go") for each in found] == ([] if is_possible else [True])
+
+
+def test_hosts_without_vms_can_all_be_drained() -> None:
+    """And one that opts out takes the VMs of the others."""
+    empty = RolloutHarness("ann declares: host h1; host h2")
+    assert plan(empty, operation=RolloutOperation.DRAIN).problems == ()
+    harness = RolloutHarness(f"{WEB}; host g1")
+    assert plan(harness, operation=RolloutOperation.DRAIN).problems[0].startswith("the VMs of h1 have nowhere")
+    harness.fleet.evolve(FleetChanged(hosts=(Host("h3", {"keep": "1"}),)))
+    assert plan(harness, operation=RolloutOperation.DRAIN, opt_out="keep").problems == ()
+
+
+def test_at_most_fifty_notes_are_made() -> None:
+    """A large fleet has thousands of them."""
+    hosts = "; ".join(f"host h{n}; vm a{n} in web on h{n}; vm b{n} in web on h{n} fd=1" for n in range(51))
+    harness = RolloutHarness(f"ann declares: group web availability-set; {hosts}")
+    assert len(plan(harness).notes) == 50
+    assert len(plan(harness, all_hosts=False, hosts=("h1", "h2")).notes) == 2

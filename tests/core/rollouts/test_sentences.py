@@ -1,10 +1,32 @@
 """The facts of rollouts as sentences."""
 
 import pytest
+from msgspec.structs import replace
 
-from forewarn.core.facts import RolloutEdited, RolloutHostChanged, RolloutLate
-from forewarn.core.rollouts.model import HostStep, RolloutOperation, RolloutTerms
-from forewarn.core.rollouts.sentences import describe
+from forewarn.core.facts import (
+    RolloutBlocked,
+    RolloutChecked,
+    RolloutEdited,
+    RolloutEnded,
+    RolloutFact,
+    RolloutHostChanged,
+    RolloutHostFailing,
+    RolloutLate,
+    RolloutPaused,
+    RolloutResumed,
+    RolloutStarted,
+    RolloutStopping,
+    RolloutWaveStarted,
+)
+from forewarn.core.rollouts.model import (
+    HostStep,
+    Rollout,
+    RolloutOperation,
+    RolloutResult,
+    RolloutState,
+    RolloutTerms,
+)
+from forewarn.core.rollouts.sentences import describe, name_of
 from tests.core.harness import NOON
 
 
@@ -25,3 +47,49 @@ def test_a_changed_rollout_is_named() -> None:
     """What changed is in the fact itself."""
     terms = RolloutTerms(operation=RolloutOperation.REBOOT)
     assert describe(RolloutEdited("k", NOON, terms, (), 60.0)) == "rollout k is changed"
+
+
+@pytest.mark.parametrize(
+    ("fact", "said"),
+    [
+        (RolloutStopping("k", NOON, RolloutResult.STOPPED, "h1 failed"), "rollout k stops: h1 failed"),
+        (RolloutPaused("k", NOON, "paused by ann"), "rollout k pauses: paused by ann"),
+        (RolloutResumed("k", NOON, "resumed by ann"), "rollout k goes on: resumed by ann"),
+        (RolloutBlocked("k", NOON, "alerts fire: Down"), "rollout k waits: alerts fire: Down"),
+        (RolloutBlocked("k", NOON, ""), "rollout k waits for nothing any more"),
+        (RolloutChecked("k", NOON, 2, True, "well"), "rollout k: wave 2 may begin: well"),
+        (RolloutChecked("k", NOON, 2, False, "unwell"), "rollout k: wave 2 may not begin: unwell"),
+        (
+            RolloutWaveStarted("k", NOON, 2, ("h1", "h2"), HostStep.ANNOUNCED),
+            "rollout k: wave 2 begins: h1, h2",
+        ),
+        (
+            RolloutHostFailing("k", "h1", NOON, "too late"),
+            "rollout k: host h1 waits for its Started events: too late",
+        ),
+        (RolloutHostChanged("k", "h1", NOON, HostStep.DONE), "rollout k: host h1 is done"),
+        (
+            RolloutEnded("k", NOON, RolloutResult.CANCELED, "canceled by ann", 1, 2, 3, 4),
+            "rollout k is canceled: 1 hosts done, 2 failed, 3 skipped, 4 not begun; canceled by ann",
+        ),
+        (
+            RolloutEnded("k", NOON, RolloutResult.COMPLETED),
+            "rollout k is completed: 0 hosts done, 0 failed, 0 skipped, 0 not begun",
+        ),
+    ],
+)
+def test_a_fact_is_one_sentence_with_its_reason(fact: RolloutFact, said: str) -> None:
+    """As history shows it."""
+    assert describe(fact) == said
+    assert name_of(fact) == "k"
+
+
+def test_the_beginning_of_a_rollout_names_its_run_and_what_it_waits_for() -> None:
+    """The first run is not numbered."""
+    terms = RolloutTerms(operation=RolloutOperation.REBOOT)
+    rollout = Rollout(name="k", id="1", by="ann", terms=terms, hosts=("h1", "h2"), started_at=NOON)
+    assert describe(RolloutStarted(rollout)) == "rollout k starts: reboot of 2 hosts"
+    assert describe(RolloutStarted(replace(rollout, run=2))) == "rollout k starts: reboot of 2 hosts, run 2"
+    queued = RolloutStarted(replace(rollout, state=RolloutState.QUEUED, reason="rollout a has host h1"))
+    assert describe(queued) == "rollout k is queued: reboot of 2 hosts; rollout a has host h1"
+    assert name_of(queued) == "k"

@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.commands import StartRollout
+from forewarn.core.commands import SetMaintenance, StartRollout
 from forewarn.core.errors import Refused, Unknown
 from forewarn.core.facts import Announced, RolloutEnded
 from forewarn.core.model import EventStatus
@@ -15,10 +15,12 @@ from forewarn.core.rollouts.model import (
     HostStep,
     RecordedLength,
     RolloutOperation,
+    RolloutPrediction,
     RolloutResult,
     RolloutState,
     RolloutTerms,
 )
+from tests.core.harness import ANN, NOON
 from tests.core.rollouts.harness import WEB, RolloutHarness
 
 
@@ -297,3 +299,214 @@ def test_what_is_recorded_of_hosts_decides_what_fits_a_window() -> None:
     assert (harness.fleet.rollouts["k"].lasts, harness.fleet.rollouts["k"].command_lasts) == (3_000, 600)
     harness.say("ann edits rollout k: expected=700")
     assert harness.fleet.rollouts["k"].lasts == 700
+
+
+def give(harness: RolloutHarness, sentence: str, **given: object) -> None:
+    harness.give(replace(harness.read(sentence), **given))
+
+
+def test_a_window_must_be_as_long_as_hosts_took_earlier() -> None:
+    """At the start, and where windows or the expected time are edited."""
+    harness = RolloutHarness(WEB)
+    too_long = RecordedLength(7_200)
+    with pytest.raises(Refused, match="no window is long enough"):
+        give(harness, "ann rolls out k: reboot hosts=h1 windows=12:00-13:00", recorded=too_long)
+    give(harness, "ann rolls out k: reboot hosts=h1 windows=12:00-18:00", recorded=too_long)
+    with pytest.raises(Refused, match="no window is long enough"):
+        harness.say("ann edits rollout k: windows=12:00-13:00")
+
+
+def test_a_host_is_taken_to_need_a_minute_when_its_expected_time_is_taken_back() -> None:
+    """What was stated is not what was recorded."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h1 expected=700", "ann edits rollout k: expected=0")
+    assert harness.rollout.lasts == 60
+
+
+@pytest.mark.parametrize(
+    ("started", "change"),
+    [
+        ("reboot hosts=h1", "operation=freeze"),
+        ("reboot hosts=h1", "hosts=h1,h2"),
+        ("reboot hosts=h*", "selector=rack"),
+        ("reboot all_hosts=true", "all_hosts=false"),
+        ("command hosts=h1 command=update", "command=upgrade"),
+    ],
+)
+def test_what_a_rollout_is_cannot_be_edited(started: str, change: str) -> None:
+    """Its operation, its hosts, its command."""
+    harness = RolloutHarness(WEB, f"ann rolls out k: {started}")
+    with pytest.raises(Refused, match=f"{change.partition('=')[0]} of a rollout cannot be changed"):
+        harness.say(f"ann edits rollout k: {change}")
+
+
+@pytest.mark.parametrize("change", ["canary=1", "canary_hosts=h1", "order=fewest-vms", "order_label=rack"])
+def test_the_order_of_hosts_cannot_be_edited_after_the_start(change: str) -> None:
+    """It was fixed then."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h1")
+    with pytest.raises(Refused, match=f"so {change.partition('=')[0]} would change nothing"):
+        harness.say(f"ann edits rollout k: {change}")
+
+
+def resting() -> RolloutHarness:
+    harness = RolloutHarness(f"{WEB}; host h9", "ann rolls out k: reboot hosts=h9 every=86400")
+    harness.advance()
+    assert harness.rollout.state is RolloutState.RESTING
+    return harness
+
+
+def test_a_rollout_that_rests_is_edited_by_the_hosts_that_match_now() -> None:
+    """It has none until its next run."""
+    harness = resting()
+    harness.say("ann edits rollout k: settle=5")
+    assert harness.rollout.terms.settle == 5
+    with pytest.raises(Refused, match="no host of the rollout has a label 'rack'"):
+        harness.say("ann edits rollout k: parallel_per=rack:1")
+
+
+def test_an_edit_that_says_the_same_records_nothing() -> None:
+    """History shows changes only."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h1 settle=5")
+    assert harness.say("ann edits rollout k: settle=5") == ()
+
+
+def test_a_queued_rollout_says_for_which_it_waits() -> None:
+    """As the first of its facts."""
+    harness = RolloutHarness(WEB, "ann rolls out other: reboot hosts=h1")
+    harness.say("ann rolls out k: reboot hosts=h1 on_conflict=queue")
+    assert (harness.rollout.state, harness.rollout.reason) == (RolloutState.QUEUED, "rollout other has host h1")
+
+
+def test_a_pause_puts_hosts_back_that_are_not_announced() -> None:
+    """Also one that does not withdraw: while it is paused nothing is announced."""
+    for terms in ("reboot hosts=h1 asks=test", "drain hosts=h1"):
+        harness = RolloutHarness(WEB, f"ann rolls out k: {terms}")
+        harness.advance()
+        harness.say("ann pauses rollout k")
+        assert (harness.rollout.active, harness.rollout.position) == ((), 0)
+
+
+def test_a_pause_that_withdraws_leaves_hosts_that_settle() -> None:
+    """Nothing is left to be withdrawn there; a second pause can withdraw what the first did not."""
+    harness = RolloutHarness(f"{WEB}; host h9", "ann rolls out k: reboot hosts=h1,h9 parallel=2 settle=5")
+    harness.advance()
+    harness.say("ann pauses rollout k")
+    before = harness.rollout.active
+    harness.say("ann pauses rollout k withdrawing")
+    assert (before, harness.rollout.active) == (("h1", "h9"), ("h9",))
+    assert step_of(harness, "k/h9") is HostStep.SETTLING
+
+
+def test_only_a_rollout_under_way_can_be_paused_and_resumed() -> None:
+    """One that rests, is queued or stops announces nothing anyway; one that runs needs no resuming."""
+    harness = resting()
+    with pytest.raises(Refused, match="rollout k is resting; only a running one can be paused"):
+        harness.say("ann pauses rollout k")
+    with pytest.raises(Refused, match="rollout k is resting, and not paused"):
+        harness.say("ann resumes rollout k")
+    running = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h1")
+    assert running.say("ann resumes rollout k") == ()
+
+
+def test_a_rollout_without_a_wave_is_canceled_at_once() -> None:
+    """One that rests, and one that is queued; all its hosts are counted as not begun."""
+    ends = []
+    queued = RolloutHarness(WEB, "ann rolls out other: reboot hosts=h1")
+    queued.say("ann rolls out k: reboot hosts=h1,h2 on_conflict=queue")
+    for harness in (resting(), queued):
+        harness.say("ann cancels rollout k")
+        ends.append(harness.said(RolloutEnded)[-1])
+        assert "k" not in harness.fleet.rollouts
+    assert [(end.result, end.reason, end.waiting) for end in ends] == [
+        (RolloutResult.CANCELED, "canceled by ann", 0),
+        (RolloutResult.CANCELED, "canceled by ann", 2),
+    ]
+
+
+def test_a_second_cancel_changes_nothing() -> None:
+    """The rollout ends when its Started events have."""
+    harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h1")
+    harness.advance()
+    harness.say("web-0 approves E2")
+    harness.say("ann cancels rollout k")
+    assert harness.say("ann cancels rollout k") == ()
+
+
+def test_only_failed_and_skipped_hosts_of_the_rollout_are_retried() -> None:
+    """A mistyped name changes nothing, also beside others that could be."""
+    harness = RolloutHarness(f"{WEB}; host h9", "ann rolls out k: reboot hosts=h1,h2,h9", "ann skips h2 of rollout k")
+    with pytest.raises(Refused, match="no host in rollout k named 'h3'"):
+        harness.say("ann retries rollout k h2,h3")
+    with pytest.raises(Refused, match="host h1 is waiting, and has not failed; leave it out"):
+        harness.say("ann retries rollout k h2,h1")
+    assert harness.rollout.skipped == 1
+
+
+@pytest.mark.parametrize(("is_in_maintenance", "is_cordoned"), [(False, False), (True, True)])
+def test_a_host_that_is_retried_is_uncordoned(is_in_maintenance: bool, is_cordoned: bool) -> None:  # noqa: FBT001
+    """If the rollout cordoned it, and nobody works on it."""
+    for before in ((), ("ann cordons host h9",)):
+        harness = RolloutHarness(f"{WEB}; host h9", *before, "ann rolls out k: command hosts=h9 command=update")
+        harness.advance()
+        harness.say("rollout k drains h9")
+        harness.advance()
+        harness.say("the command on h9 of rollout k ends with 1")
+        if is_in_maintenance:
+            harness.give(SetMaintenance(id=harness.new_id(), by=ANN, host="h9", is_in_maintenance=True))
+        harness.say("ann retries rollout k")
+        assert ("h9" in harness.fleet.cordoned) == (is_cordoned or bool(before))
+
+
+@pytest.mark.parametrize(
+    ("terms", "said", "words"),
+    [
+        (
+            "command hosts=h9 command=update",
+            ("rollout k drains h9", "rollout k goes on"),
+            "a command runs on host h9",
+        ),
+        ("reboot hosts=h1,h9 parallel=2", ("rollout k goes on",), "host h9 is done already"),
+    ],
+)
+def test_a_host_cannot_be_skipped_while_its_command_runs_or_after_its_end(
+    terms: str, said: tuple[str, ...], words: str
+) -> None:
+    """There is nothing left to be withdrawn."""
+    harness = RolloutHarness(f"{WEB}; host h9", f"ann rolls out k: {terms}", "rollout k goes on")
+    for sentence in said:
+        harness.say(sentence)
+    with pytest.raises(Refused, match=words):
+        harness.say("ann skips h9 of rollout k")
+
+
+def test_a_host_that_settles_is_done_when_it_is_skipped() -> None:
+    """Its operation is over; and one that failed is skipped."""
+    harness = RolloutHarness(f"{WEB}; host h9", "ann rolls out k: reboot hosts=h1,h9 parallel=2 settle=60")
+    harness.advance()
+    harness.say("ann skips h9 of rollout k")
+    assert (step_of(harness, "k/h9"), harness.rollout.done) == (HostStep.DONE, 1)
+    harness.finish("k", failing=("h1",))
+    assert harness.rollout.failed == 1
+    harness.say("ann skips h1 of rollout k")
+    assert (harness.rollout.failed, harness.rollout.skipped) == (0, 1)
+
+
+def test_a_rollout_has_a_name_like_all_records() -> None:
+    """A slash would be another address."""
+    with pytest.raises(Refused):
+        RolloutHarness(WEB).say("ann rolls out a/b: reboot hosts=h1")
+
+
+def test_a_rollout_that_rests_can_be_given_another_order_for_its_last_run() -> None:
+    """Its hosts are not chosen yet."""
+    harness = resting()
+    harness.say("ann edits rollout k: every=0 order=fewest-vms")
+    assert harness.rollout.terms.every == 0
+
+
+def test_the_end_of_a_rollout_that_never_began_has_its_prediction() -> None:
+    """As every other end."""
+    harness = RolloutHarness(WEB, "ann rolls out other: reboot hosts=h1")
+    predicted = RolloutPrediction(NOON, 1, NOON, NOON, NOON)
+    give(harness, "ann rolls out k: reboot hosts=h1 on_conflict=queue", prediction=predicted)
+    harness.say("ann cancels rollout k")
+    assert harness.said(RolloutEnded)[-1].prediction == predicted

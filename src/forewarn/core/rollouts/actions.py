@@ -19,8 +19,7 @@ from forewarn.core.facts import AnyFact, RolloutBlocked, RolloutChecked, Rollout
 from forewarn.core.fleet import Fleet
 from forewarn.core.notice import Rules
 from forewarn.core.rollouts import host_steps
-from forewarn.core.rollouts.host_steps import run_of
-from forewarn.core.rollouts.model import HostRun, HostStep, Rollout, RolloutState
+from forewarn.core.rollouts.model import HostRun, HostStep, Rollout, RolloutState, run_key
 
 RECHECK = timedelta(seconds=30)
 """After what time alerts that fire, and limits that others use up, are looked at again."""
@@ -40,8 +39,9 @@ class RolloutAction(msgspec.Struct, frozen=True):
 
     rollout: str
     kind: RolloutActionKind
-    host: str = ""
-    wave: int = 0
+    host: str
+    """Empty where the whole rollout is checked."""
+    wave: int
 
 
 _ACTIONS = {
@@ -53,29 +53,28 @@ _ACTIONS = {
 
 def actions_due(fleet: Fleet, rollout: Rollout, now: datetime) -> Iterator[RolloutAction]:
     """Yield what is to be done outside; what is under way already is yielded again."""
-    for host in rollout.active:
-        run = run_of(fleet, rollout, host)
-        if run and run.step in _ACTIONS:
-            yield RolloutAction(rollout.name, _ACTIONS[run.step], host, run.wave)
+    for run in host_steps.active_runs(fleet, rollout):
+        if run.step in _ACTIONS:
+            yield RolloutAction(rollout.name, _ACTIONS[run.step], run.host, run.wave)
     # By limits: the gate is asked when the wave can begin.
     is_held = bool(rollout.blocked) and rollout.blocked_until is None
     if _is_between_waves(rollout) and rollout.needs_check and not is_held and not _waits(rollout, now):
-        yield RolloutAction(rollout.name, RolloutActionKind.CHECK, wave=rollout.wave + 1)
+        yield RolloutAction(rollout.name, RolloutActionKind.CHECK, "", rollout.wave + 1)
 
 
 def drain_host(fleet: Fleet, command: DrainRolloutHost, now: datetime, rules: Rules) -> Iterator[AnyFact]:
     """Announce the moves that were planned; a plan that comes too late changes nothing."""
-    rollout, run = _asked_for(fleet, command.rollout, command.host, HostStep.PLANNING)
-    if rollout and run:
-        yield from host_steps.drain(fleet, rollout, command, now, rules)
+    if asked := _asked_for(fleet, command.rollout, command.host, HostStep.PLANNING):
+        yield from host_steps.drain(fleet, asked[0], command, now, rules)
 
 
 def report_command(fleet: Fleet, command: ReportHostCommand, now: datetime, rules: Rules) -> Iterator[AnyFact]:
     """Let a host go on after a command on it has ended."""
     step = HostStep.ASKING if command.purpose is HostCommandPurpose.ASK else HostStep.COMMAND
-    rollout, run = _asked_for(fleet, command.rollout, command.host, step)
-    if rollout is None or run is None:
+    asked = _asked_for(fleet, command.rollout, command.host, step)
+    if asked is None:
         return
+    rollout, run = asked
     status = command.exit_status
     if status is None or (status and step is HostStep.COMMAND):
         ended = "the command did not end" if status is None else f"the command ended with status {status}"
@@ -107,11 +106,10 @@ def report_check(fleet: Fleet, command: ReportRolloutCheck, now: datetime, rules
         yield RolloutPaused(rollout.name, now, f"the gate failed: {command.detail}")
 
 
-def _asked_for(fleet: Fleet, name: str, host: str, step: HostStep) -> tuple[Rollout | None, HostRun | None]:
-    """Return a rollout and its host, if that still waits for a result; else nothing."""
-    rollout = fleet.rollouts.get(name)
-    run = run_of(fleet, rollout, host) if rollout else None
-    return (rollout, run) if run and run.step is step else (None, None)
+def _asked_for(fleet: Fleet, name: str, host: str, step: HostStep) -> tuple[Rollout, HostRun] | None:
+    """Return a rollout and its host, if that still waits for a result."""
+    run = fleet.rollout_hosts.get(run_key(name, host))
+    return (fleet.rollouts[name], run) if run and run.step is step else None
 
 
 def _is_between_waves(rollout: Rollout) -> bool:

@@ -11,8 +11,7 @@ from forewarn.core.model import NODE, Event, HostState
 from forewarn.core.notice import Rules, whole_second
 from forewarn.core.rollouts import host_steps, windows
 from forewarn.core.rollouts.checks import command_length
-from forewarn.core.rollouts.host_steps import run_of
-from forewarn.core.rollouts.model import HostRun, HostStep, Rollout, RolloutOperation, RolloutState, WindowClose
+from forewarn.core.rollouts.model import HostRun, HostStep, Rollout, RolloutOperation, WindowClose
 
 _REMOVED = "the host was removed from the fleet"
 
@@ -28,16 +27,13 @@ def follow_hosts(
     failures: list[tuple[str, str]] = []
     changed: set[str] = set()
     holds: list[Hold] = []
-    for host in rollout.active:
-        run = run_of(fleet, rollout, host)
-        if run is None:
-            continue
+    for run in host_steps.active_runs(fleet, rollout):
         if reason := _failure_of(fleet, rollout, run):
-            failures.append((host, reason))
+            failures.append((run.host, reason))
             continue
         for fact in _follow_host(fleet, rollout, run, command, now, rules, holds):
             if isinstance(fact, RolloutHostChanged | RolloutHostFailing):
-                changed.add(host)
+                changed.add(run.host)
             yield fact
     yield from host_steps.fail(fleet, rollout, failures, now, changed=changed)
     return holds[0] if holds else _NOTHING
@@ -65,24 +61,19 @@ def _follow_host(
     holds: list[Hold],
 ) -> Iterator[AnyFact]:
     """Yield a host's next step; what it waits for is added to ``holds``."""
-    is_command = rollout.terms.operation is RolloutOperation.COMMAND
-    is_stopping = rollout.state is RolloutState.STOPPING
+    operation = rollout.terms.operation
     match run.step:
         case HostStep.SETTLING if run.until is None or run.until <= now:
             yield RolloutHostChanged(rollout.name, run.host, now, HostStep.DONE)
-        case HostStep.ANNOUNCED if run.events and (undone := _undone(fleet, rollout, run)):
+        case HostStep.ANNOUNCED if undone := _undone(fleet, rollout, run):
             yield from host_steps.withdraw(fleet, rollout, run, now, undone, HostStep.FAILED)
         case HostStep.ANNOUNCED if run.events:
             yield from _keep_limits(fleet, rollout, run, now, rules)
         case HostStep.ANNOUNCED if run.failure:
             yield from host_steps.leave(fleet, rollout, run, now, run.failure, run.then)
-        case HostStep.ANNOUNCED if is_command and is_stopping:
-            yield from host_steps.leave(fleet, rollout, run, now, rollout.reason, HostStep.SKIPPED)
-        case HostStep.ANNOUNCED if (
-            rollout.terms.operation.drains and not is_stopping and (hold := _hold_of(fleet, rollout, run, now, rules))
-        ):
+        case HostStep.ANNOUNCED if operation.drains and (hold := _hold_of(fleet, rollout, run, now, rules)):
             holds.append(hold)
-        case HostStep.ANNOUNCED if is_command:
+        case HostStep.ANNOUNCED if operation is RolloutOperation.COMMAND:
             yield RolloutHostChanged(
                 rollout.name,
                 run.host,
@@ -108,7 +99,7 @@ def _undone(fleet: Fleet, rollout: Rollout, run: HostRun) -> str:
     for name, because in run.canceled.items():
         if fleet.state_of(run.host) is HostState.FAILED or _stays(fleet, name, run.host):
             return f"an event was canceled: {because}"
-    if rollout.terms.operation.drains and not run.events and rollout.state is not RolloutState.STOPPING:
+    if rollout.terms.operation.drains and not run.events:
         staying = [name for name in sorted(fleet.vms_on(run.host)) if _stays(fleet, name, run.host)]
         if staying:
             return f"VMs are on the host after its drain: {', '.join(staying[:5])}; move them, then retry"
@@ -125,7 +116,7 @@ def _hold_of(fleet: Fleet, rollout: Rollout, run: HostRun, now: datetime, rules:
 
     A command begins as soon as a window is open for as long as it is expected to take.
     """
-    if rollout.terms.operation is RolloutOperation.COMMAND and rollout.has_windows:
+    if rollout.terms.operation is RolloutOperation.COMMAND:
         longest = command_length(rollout.terms, rules, rollout.command_lasts)
         lasts = timedelta(seconds=min(longest, rollout.lasts))
         opens = windows.next_start(rollout.terms.windows, rollout.fleet_windows, now, lasts)
@@ -143,11 +134,9 @@ def _keep_limits(fleet: Fleet, rollout: Rollout, run: HostRun, now: datetime, ru
         yield from host_steps.withdraw(fleet, rollout, run, now, run.failure, run.then)
         return
     limit = limit_of(fleet, rollout, run, rules)
-    if limit and limit <= now and not run.failure:
+    if limit and limit <= now:
         reason = f"it took longer than {rollout.terms.host_limit} s"
         yield from host_steps.withdraw(fleet, rollout, run, now, reason, HostStep.FAILED)
-        return
-    if not rollout.has_windows or run.failure:
         return
     moved = [(event, when) for event in host_steps.scheduled(fleet, run) if (when := _moved(rollout, event, now))]
     if moved and rollout.terms.at_close is WindowClose.WITHDRAW:
@@ -168,7 +157,7 @@ def _moved(rollout: Rollout, event: Event, now: datetime) -> datetime | None:
 
 def limit_of(fleet: Fleet, rollout: Rollout, run: HostRun, rules: Rules) -> datetime | None:
     """Return when a host has taken too long, from the earliest NotBefore of its events on."""
-    if not rollout.terms.host_limit or run.step is not HostStep.ANNOUNCED or run.failure or not run.events:
+    if not rollout.terms.host_limit or run.failure or not run.events:
         return None
     begins_at = min(fleet.events[id_].not_before for id_ in run.events)
     return max(begins_at, run.began_at) + timedelta(seconds=rollout.terms.host_limit / rules.hurry)

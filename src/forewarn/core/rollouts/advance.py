@@ -34,9 +34,8 @@ from forewarn.core.rollouts.actions import RECHECK
 from forewarn.core.rollouts.active_hosts import follow_hosts, limit_of
 from forewarn.core.rollouts.checks import expected_length
 from forewarn.core.rollouts.conflicts import conflicts, queue_reason
-from forewarn.core.rollouts.host_steps import run_of
 from forewarn.core.rollouts.limits import Occupancy, next_wave
-from forewarn.core.rollouts.model import HostStep, Rollout, RolloutResult, RolloutState
+from forewarn.core.rollouts.model import HostStep, RecordedLength, Rollout, RolloutResult, RolloutState
 from forewarn.core.rollouts.selection import count_canaries, select_hosts
 
 
@@ -45,15 +44,14 @@ def wake_at(fleet: Fleet, rollout: Rollout, now: datetime, rules: Rules) -> date
     times: list[datetime | None] = [rollout.begins_at, rollout.blocked_until, rollout.check_after]
     if rollout.prediction and not rollout.is_late:
         times.append(rollout.prediction.latest)
-    for host in rollout.active:
-        if run := run_of(fleet, rollout, host):
-            times += [run.until, limit_of(fleet, rollout, run, rules)]
+    for run in host_steps.active_runs(fleet, rollout):
+        times += [run.until, limit_of(fleet, rollout, run, rules)]
     if rollout.active and rollout.has_windows:
         closes = windows.open_until(rollout.terms.windows, rollout.fleet_windows, now)
         if closes:
             times += [closes, closes - timedelta(seconds=rollout.lasts)]
         else:
-            times.append(windows.next_start(rollout.terms.windows, rollout.fleet_windows, now, timedelta(0)))
+            times.append(windows.next_start(rollout.terms.windows, rollout.fleet_windows, now, timedelta()))
     if rollout.blocked and not rollout.blocked_until:
         times.append(now + RECHECK / rules.hurry)
     return min((when for when in times if when and when > now), default=None)
@@ -66,7 +64,7 @@ def advance(fleet: Fleet, command: AdvanceRollout, now: datetime, rules: Rules) 
         return
     match rollout.state:
         case RolloutState.RESTING:
-            yield from _begin_again(fleet, rollout, now, rules)
+            yield from _begin_again(fleet, rollout, command, now, rules)
             return
         case RolloutState.QUEUED:
             if not conflicts(fleet, rollout.name, rollout.hosts):
@@ -86,8 +84,16 @@ def advance(fleet: Fleet, command: AdvanceRollout, now: datetime, rules: Rules) 
         yield from _begin_wave(fleet, rollout, command, now, rules)
 
 
-def _begin_again(fleet: Fleet, rollout: Rollout, now: datetime, rules: Rules) -> Iterator[AnyFact]:
-    if rollout.begins_at and rollout.begins_at > now:
+def is_due_again(rollout: Rollout, now: datetime) -> bool:
+    """Tell whether the next run of a rollout that recurs begins now."""
+    return rollout.state is RolloutState.RESTING and not (rollout.begins_at and rollout.begins_at > now)
+
+
+def _begin_again(
+    fleet: Fleet, rollout: Rollout, command: AdvanceRollout, now: datetime, rules: Rules
+) -> Iterator[AnyFact]:
+    """Begin the next run, with the durations of the present driver; where nothing tells these, with those before."""
+    if not is_due_again(rollout, now):
         return
     try:
         hosts = select_hosts(fleet, rollout.terms)
@@ -95,6 +101,7 @@ def _begin_again(fleet: Fleet, rollout: Rollout, now: datetime, rules: Rules) ->
         yield _ended(rollout, now, RolloutResult.COMPLETED, f"nothing to do: {refused}", rules)
         return
     others = conflicts(fleet, rollout.name, hosts)
+    recorded = command.recorded or RecordedLength(rollout.lasts, rollout.command_lasts)
     yield RolloutStarted(
         replace(
             rollout,
@@ -105,7 +112,9 @@ def _begin_again(fleet: Fleet, rollout: Rollout, now: datetime, rules: Rules) ->
             state=RolloutState.QUEUED if others else RolloutState.RUNNING,
             reason=queue_reason(others),
             fleet_windows=rules.maintenance_windows,
-            lasts=expected_length(rollout.terms, rules, rollout.lasts),
+            lasts=expected_length(rollout.terms, rules, recorded.host),
+            command_lasts=recorded.command,
+            prediction=command.prediction,
         )
     )
 

@@ -32,7 +32,7 @@ def check_terms(
     rules: Rules,
     *,
     runs_commands: bool,
-    recorded: float = 0.0,
+    recorded: float,
 ) -> None:
     """Refuse what contradicts itself, cannot be done, or could never be satisfied on this fleet.
 
@@ -52,7 +52,7 @@ def check_terms(
     _check_limits(fleet, terms, present)
 
 
-def expected_length(terms: RolloutTerms, rules: Rules, recorded: float = 0.0) -> float:
+def expected_length(terms: RolloutTerms, rules: Rules, recorded: float) -> float:
     """Return the seconds that one host is expected to take, once its events may start; what is stated wins."""
     announced = ANNOUNCEMENTS[event_operation(terms.operation)].duration
     seconds = announced if announced > 0 else _UNKNOWN_IMPACT

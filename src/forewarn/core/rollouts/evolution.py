@@ -43,7 +43,7 @@ def evolve_rollout(fleet: "Fleet", fact: RolloutFact) -> None:
                 run = HostRun(rollout.name, host, step, wave, at, at, completed=rollout.completed.get(host, ()))
                 fleet.rollout_hosts[run.key] = run
             changed = {"blocked": "", "blocked_until": None}
-            _set(fleet, _with_position(fleet, rollout), wave=wave, active=(*rollout.active, *hosts), **changed)
+            _set(fleet, _with_position(fleet, rollout), wave=wave, active=hosts, **changed)
         case facts.RolloutHostChanged():
             _change_host(fleet, rollout, fact)
         case facts.RolloutHostFailing(host=host, reason=reason, then=then):

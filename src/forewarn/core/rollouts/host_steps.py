@@ -153,6 +153,11 @@ def run_of(fleet: Fleet, rollout: Rollout, host: str) -> HostRun | None:
     return fleet.rollout_hosts.get(run_key(rollout.name, host))
 
 
+def active_runs(fleet: Fleet, rollout: Rollout) -> list[HostRun]:
+    """Return how the hosts of the wave stand; each of them has a record."""
+    return [fleet.rollout_hosts[run_key(rollout.name, host)] for host in rollout.active]
+
+
 def scheduled(fleet: Fleet, run: HostRun) -> list[Event]:
     """Return a host's events that have not started."""
     events = (fleet.events[id_] for id_ in run.events)
@@ -178,8 +183,8 @@ def withdraw(
 def leave(
     fleet: Fleet, rollout: Rollout, run: HostRun, now: datetime, reason: str, then: HostStep
 ) -> Iterator[AnyFact]:
-    """End a host's part without its operation; a host that fails stays cordoned until an operator uncordons it."""
-    if run.is_cordoned and then is not HostStep.FAILED and moves.may_be_uncordoned(fleet, run.host):
+    """End a host's part without its operation, so that it is skipped or waits again."""
+    if run.is_cordoned and moves.may_be_uncordoned(fleet, run.host):
         yield HostCordonSet(run.host, False, now)
     yield RolloutHostChanged(rollout.name, run.host, now, then, reason)
 
@@ -239,9 +244,8 @@ def fail(
 
 def put_back(fleet: Fleet, rollout: Rollout, now: datetime, reason: str, ended: set[str]) -> Iterator[AnyFact]:
     """Let the hosts of a rollout that pauses wait again, if nothing was announced there yet."""
-    for host in rollout.active:
-        run = run_of(fleet, rollout, host)
-        if run and host not in ended and run.step in UNANNOUNCED:
+    for run in active_runs(fleet, rollout):
+        if run.host not in ended and run.step in UNANNOUNCED:
             yield from leave(fleet, rollout, run, now, reason, HostStep.WAITING)
 
 
@@ -250,9 +254,8 @@ def stop(
 ) -> Iterator[AnyFact]:
     """Withdraw what is Scheduled and announce nothing more; Started events end first."""
     yield RolloutStopping(rollout.name, now, result, reason)
-    for host in rollout.active:
-        run = run_of(fleet, rollout, host)
-        if run and host not in (ended or ()) and run.step not in (HostStep.COMMAND, HostStep.SETTLING):
+    for run in active_runs(fleet, rollout):
+        if run.host not in (ended or ()) and run.step not in (HostStep.COMMAND, HostStep.SETTLING):
             yield from withdraw(fleet, rollout, run, now, f"rollout {rollout.name}: {reason}", HostStep.SKIPPED)
 
 

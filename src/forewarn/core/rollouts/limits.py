@@ -13,7 +13,7 @@ import msgspec
 from forewarn.core import hosts as host_rules
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import HostState, Operation
-from forewarn.core.rollouts.model import HostStep, Rollout, RolloutOperation, RolloutTerms, run_key
+from forewarn.core.rollouts.model import Rollout, RolloutOperation, RolloutTerms, run_key
 from forewarn.core.rollouts.selection import values_of
 
 _LOOKED_AT = 64
@@ -61,7 +61,6 @@ class Occupancy:
         self._hosts: dict[str, None] = {}
         self._groups: Counter[str] = Counter()
         self._values: Counter[tuple[str, str]] = Counter()
-        self._taken = 0
         self._counted: tuple[str, Counter[str]] = "", Counter()
 
     def add_present(self) -> None:
@@ -86,7 +85,6 @@ class Occupancy:
         return self._counted[1]
 
     def take(self, host: str) -> None:
-        self._taken += 1
         self._hosts[host] = None
         self._add_groups(host)
         self._values.update(self._values_of(host))
@@ -94,13 +92,11 @@ class Occupancy:
     def against(self, host: str) -> str:
         """Say which limit keeps a host from the wave; empty when none does."""
         terms, fleet = self._terms, self._fleet
-        if self._taken >= terms.parallel:
-            return f"{terms.parallel} hosts are in the wave already"
         for label, value in self._values_of(host):
             if self._values[label, value] >= terms.parallel_per[label]:
                 return f"{terms.parallel_per[label]} hosts with {label} {value} are in the wave already"
         allowed = allowed_hosts(terms, len(fleet.hosts))
-        if terms.fleet_share < 1 and len(self._hosts) + (host not in self._hosts) > allowed:
+        if len(self._hosts) + (host not in self._hosts) > allowed:
             return f"{len(self._hosts)} of {len(fleet.hosts)} hosts are unavailable, and {allowed} may be"
         if terms.group_share < 1:
             return self._against_groups(host)
@@ -156,14 +152,14 @@ def why_left_out(fleet: Fleet, terms: RolloutTerms, host: str) -> str:
         return "the host has failed"
     if fleet.state_of(host) is HostState.MAINTENANCE:
         return "the host is in maintenance"
-    if terms.opt_out and terms.opt_out in fleet.hosts[host].labels:
+    if terms.opt_out in fleet.hosts[host].labels:
         return f"the host opts out by its label {terms.opt_out}"
     return ""
 
 
 def next_wave(fleet: Fleet, rollout: Rollout) -> Wave:
     """Choose the hosts of the next wave, from the fleet as it is now. It costs what it touches."""
-    busy = {host for other in fleet.rollouts.values() if other.name != rollout.name for host in other.active}
+    busy = {host for other in fleet.rollouts.values() for host in other.active}
     receiving = _receiving(fleet) if rollout.terms.operation.drains else {}
 
     def obstacle(host: str) -> str:
@@ -185,7 +181,7 @@ def choose(
     """Take hosts into a wave in their order, as the limits allow; ``obstacle`` says what else is against one."""
     occupancy = Occupancy(fleet, terms)
     occupancy.add_present()
-    wave = Wave(hosts=[], skipped={})
+    wave = Wave()
     looked_at = 0
     for host in waiting:
         if reason := why_left_out(fleet, terms, host):
@@ -206,8 +202,7 @@ def _waiting(fleet: Fleet, rollout: Rollout) -> Iterable[str]:
     """Yield the hosts that have not begun; only canaries as long as one of these has not."""
     end = rollout.canaries if rollout.position < rollout.canaries else len(rollout.hosts)
     for place in range(rollout.position, end):
-        run = fleet.rollout_hosts.get(run_key(rollout.name, rollout.hosts[place]))
-        if run is None or run.step is HostStep.WAITING:
+        if run_key(rollout.name, rollout.hosts[place]) not in fleet.rollout_hosts:
             yield rollout.hosts[place]
 
 

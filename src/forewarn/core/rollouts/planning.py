@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import zip_longest
 
 import msgspec
 
@@ -18,6 +19,7 @@ from forewarn.core.rollouts.limits import Occupancy, allowed_hosts, choose, why_
 from forewarn.core.rollouts.model import RecordedLength, RolloutOperation, RolloutPrediction, RolloutTerms
 from forewarn.core.rollouts.prediction import Experience, Forecaster, SlowGroup
 from forewarn.core.rollouts.selection import count_canaries, select_hosts
+from forewarn.core.terms import check_name
 
 _MOST_PROBLEMS = 50
 
@@ -70,7 +72,7 @@ def make_plan(
     refused = why_refused(fleet, name, terms, hosts)
     recorded = experience.length_of(terms.operation)
     found = _problems(fleet, terms, hosts, now, rules, recorded.host, runs_commands=runs_commands)
-    problems = [*([refused] if refused else ()), *found]
+    problems = [*_name_problems(name), *([refused] if refused else ()), *found]
     if problems:
         return RolloutPlan(name=name, terms=terms, problems=tuple(problems[:_MOST_PROBLEMS]))
     skipped: dict[str, str] = {}
@@ -83,30 +85,38 @@ def make_plan(
             PlannedWave(each, when.starts_at, when.ends_at) for each, when in zip(waves, forecast.waves, strict=True)
         ),
         skipped=skipped,
-        notes=tuple(_notes(fleet, hosts)),
+        notes=tuple(_notes(fleet, _taking_part(fleet, terms, hosts))),
         slowest=forecast.slowest,
         prediction=forecast.total,
         recorded=recorded,
     )
 
 
+def predict_run(
+    fleet: Fleet, terms: RolloutTerms, now: datetime, rules: Rules, experience: Experience, *, live: bool = False
+) -> RolloutPrediction:
+    """Predict a run of a rollout that begins now; refuse terms that name no hosts."""
+    hosts = select_hosts(fleet, terms)
+    canaries = count_canaries(fleet, terms, hosts)
+    waves = _waves(fleet, terms, hosts, canaries, {})
+    return Forecaster(fleet, terms, rules, experience, live=live).predict(waves, canaries, now).total
+
+
 def check_saved(saved: RolloutPlan, present: RolloutPlan) -> None:
     """Refuse a saved plan that the fleet has overtaken: other waves, or something that cannot be done any more."""
     if present.problems:
         raise Refused(present.problems[0])
-    before, after = [set(wave.hosts) for wave in saved.waves], [set(wave.hosts) for wave in present.waves]
-    if before == after:
-        return
-    number = next(
-        (n for n, (one, other) in enumerate(zip(before, after, strict=False)) if one != other),
-        min(len(before), len(after)),
-    )
-    was = ", ".join(sorted(before[number])[:5]) if number < len(before) else "nothing"
-    now = ", ".join(sorted(after[number])[:5]) if number < len(after) else "nothing"
-    raise PlanOutdated(
-        f"the fleet has changed since the rollout was planned: wave {number + 1} was {was}, and would be {now} now; "
-        "plan it again: forewarn rollout plan"
-    )
+    before, after = [sorted(wave.hosts) for wave in saved.waves], [sorted(wave.hosts) for wave in present.waves]
+    for number, (was, now) in enumerate(zip_longest(before, after, fillvalue=list[str]()), 1):
+        if was != now:
+            raise PlanOutdated(
+                f"the fleet has changed since the rollout was planned: wave {number} was {_first(was)}, "
+                f"and would be {_first(now)} now; plan it again: forewarn rollout plan"
+            )
+
+
+def _first(hosts: list[str]) -> str:
+    return ", ".join(hosts[:5]) or "nothing"
 
 
 def _waves(
@@ -130,6 +140,17 @@ def _waves(
                 return
 
 
+def _taking_part(fleet: Fleet, terms: RolloutTerms, hosts: tuple[str, ...]) -> list[str]:
+    return [host for host in hosts if not why_left_out(fleet, terms, host)]
+
+
+def _name_problems(name: str) -> Iterator[str]:
+    try:
+        check_name("rollout", name)
+    except Refused as refused:
+        yield str(refused)
+
+
 def _problems(
     fleet: Fleet,
     terms: RolloutTerms,
@@ -145,25 +166,25 @@ def _problems(
     except Refused as refused:
         yield str(refused)
         occupancy = Occupancy(fleet, terms)
-        alone = (occupancy.alone_against(host) for host in hosts if not why_left_out(fleet, terms, host))
+        alone = (occupancy.alone_against(host) for host in _taking_part(fleet, terms, hosts))
         yield from (each for each in dict.fromkeys(alone) if each and each != str(refused))
         return
     lasts = timedelta(seconds=expected_length(terms, rules, recorded))
-    yield from _quiet_problems(fleet, terms, hosts, now, rules, lasts)
+    yield from _quiet_problems(fleet, terms, _taking_part(fleet, terms, hosts), now, rules, lasts)
     if terms.operation is RolloutOperation.DRAIN:
         yield from _drain_problems(fleet, terms, hosts)
 
 
 def _drain_problems(fleet: Fleet, terms: RolloutTerms, hosts: tuple[str, ...]) -> Iterator[str]:
     """Say what drained hosts lead to, which stay cordoned."""
-    drained = [host for host in hosts if not why_left_out(fleet, terms, host)]
+    drained = _taking_part(fleet, terms, hosts)
     unavailable = {*fleet.cordoned, *drained}
     unavailable.update(host for host, state in fleet.host_states.items() if state is HostState.FAILED)
     moved = next((host for host in drained if running_on(fleet, host)), "")
     if moved and unavailable.issuperset(fleet.hosts):
         yield f"the VMs of {moved} have nowhere to go: every other host is drained, cordoned or failed; leave one out"
     allowed = allowed_hosts(terms, len(fleet.hosts))
-    if terms.fleet_share < 1 and len(unavailable) > allowed:
+    if len(unavailable) > allowed:
         yield (
             f"drained hosts stay cordoned: {len(unavailable)} of {len(fleet.hosts)} hosts would be unavailable, and "
             f"{allowed} may be; choose fewer hosts, or allow a larger --fleet-share"
@@ -171,16 +192,15 @@ def _drain_problems(fleet: Fleet, terms: RolloutTerms, hosts: tuple[str, ...]) -
 
 
 def _quiet_problems(
-    fleet: Fleet, terms: RolloutTerms, hosts: tuple[str, ...], now: datetime, rules: Rules, lasts: timedelta
+    fleet: Fleet, terms: RolloutTerms, hosts: list[str], now: datetime, rules: Rules, lasts: timedelta
 ) -> Iterator[str]:
     """Name the groups that are quiet whenever a window is open."""
     own, general = terms.windows, rules.maintenance_windows
     if not (own or general):
         return
-    verdicts: dict[tuple[str, ...], bool] = {}
     for group in dict.fromkeys(fleet.vms[name].group for host in hosts for name in fleet.vms_on(host)):
         hours = fleet.groups[group].terms.policy.quiet_hours
-        if hours and not verdicts.setdefault(hours, _is_ever_awake(hours, own, general, now, lasts)):
+        if hours and not _is_ever_awake(hours, own, general, now, lasts):
             yield (
                 f"group {group} has quiet hours ({', '.join(hours)}) whenever a maintenance window is open; "
                 "change its quiet hours, or the windows"
@@ -190,20 +210,20 @@ def _quiet_problems(
 def _is_ever_awake(
     hours: tuple[str, ...], own: tuple[str, ...], general: tuple[str, ...], now: datetime, lasts: timedelta
 ) -> bool:
-    when: datetime | None = now
+    when = now
     last = now + timedelta(days=28)
-    while when and when < last:
-        when = windows.next_start(own, general, when, lasts)
-        if when is None:
+    while when < last:
+        opens = windows.next_start(own, general, when, lasts)
+        if opens is None:
             return False
-        quiet = quiet_hours.quiet_until(hours, when)
+        quiet = quiet_hours.quiet_until(hours, opens)
         if quiet is None:
             return True
         when = quiet
     return False
 
 
-def _notes(fleet: Fleet, hosts: tuple[str, ...]) -> Iterator[str]:
+def _notes(fleet: Fleet, hosts: list[str]) -> Iterator[str]:
     """Name the groups whose VMs on one host take turns, because they are of several domains."""
     count = 0
     for host in hosts:

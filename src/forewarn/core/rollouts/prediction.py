@@ -9,6 +9,7 @@ quiet hours   and maintenance windows delay the start
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from math import sqrt
+from operator import add
 
 import msgspec
 
@@ -92,7 +93,7 @@ class Forecaster:
     """Predicts the waves of one rollout."""
 
     def __init__(
-        self, fleet: Fleet, terms: RolloutTerms, rules: Rules, experience: Experience, *, live: bool = False
+        self, fleet: Fleet, terms: RolloutTerms, rules: Rules, experience: Experience, *, live: bool
     ) -> None:
         operation = event_operation(terms.operation)
         moves = terms.operation.drains or terms.operation is RolloutOperation.REDEPLOY
@@ -154,16 +155,16 @@ class Forecaster:
                 starts, reason = self._starts(group, begins)
                 before = ends.get(group)
                 if before is None:
-                    ends[group] = [start + impact for start, impact in zip(starts, impacts, strict=True)]
+                    ends[group] = [*map(add, starts, impacts)]
                 elif domains[group] != domain:
                     reason = "its update domains take turns"
-                    ends[group] = [max(*each) + more for *each, more in zip(starts, before, impacts, strict=True)]
+                    ends[group] = [*map(add, map(max, starts, before), impacts)]
                 domains[group] = domain
                 self._reasons[group] = reason
         if ends:
             self._note_slowest(ends)
         lengths = (max((each[number] for each in ends.values()), default=0.0) for number in range(3))
-        return tuple(map(sum, zip(lengths, self._commands, strict=True)))
+        return tuple(map(add, lengths, self._commands))
 
     def _note_slowest(self, ends: dict[str, list[float]]) -> None:
         """Note for how long the wave waits for the last of its groups alone."""

@@ -21,7 +21,7 @@ def select_hosts(fleet: Fleet, terms: RolloutTerms) -> tuple[str, ...]:
         raise Refused("all hosts are asked for, and names or a selector as well; leave one of them out")
     if not (terms.all_hosts or terms.hosts or terms.selector):
         raise Refused("no hosts are named; give --hosts NAME or PATTERN, --selector LABELS, or --all")
-    names = dict.fromkeys(fleet.hosts) if terms.all_hosts or not terms.hosts else _named(fleet, terms.hosts)
+    names = _named(fleet, terms.hosts) if terms.hosts else dict.fromkeys(fleet.hosts)
     if not names:
         raise Refused("the fleet has no hosts; declare some with 'forewarn fleet apply FILE'")
     if terms.selector:
@@ -77,7 +77,8 @@ def _named(fleet: Fleet, patterns: Iterable[str]) -> dict[str, None]:
         else:
             matching = [name for name in fleet.hosts if fnmatchcase(name, pattern)]
         if not matching:
-            raise Refused(f"no host matches {pattern!r}{nearest(pattern, fleet.hosts)}; see 'forewarn host list'")
+            hint = "; give --hosts once for each" if "," in pattern else nearest(pattern, fleet.hosts)
+            raise Refused(f"no host matches {pattern!r}{hint}; see 'forewarn host list'")
         found.update(dict.fromkeys(matching))
     return found
 
@@ -91,6 +92,7 @@ def _canaries(fleet: Fleet, terms: RolloutTerms, chosen: list[str]) -> tuple[str
     return tuple(name for name in chosen if name in named)
 
 
-def _natural(text: str) -> tuple[tuple[bool, int, str], ...]:
-    """Return a key by which ``host-10`` comes after ``host-9``."""
-    return tuple((not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in _DIGITS.split(text))
+def _natural(text: str) -> tuple[tuple[object, ...], ...]:
+    """Return a key by which ``host-10`` comes after ``host-9``: every second part is a number."""
+    parts = enumerate(_DIGITS.split(text))
+    return tuple((int(part), part) if number % 2 else (part,) for number, part in parts)

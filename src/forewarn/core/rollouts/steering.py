@@ -107,9 +107,8 @@ def pause(fleet: Fleet, command: PauseRollout, now: datetime) -> Iterator[AnyFac
     reason = f"paused by {command.by}"
     if rollout.state is RolloutState.RUNNING:
         yield RolloutPaused(rollout.name, now, reason)
-    for host in rollout.active:
-        run = run_of(fleet, rollout, host)
-        if run and (run.step in host_steps.UNANNOUNCED or (command.withdraw and run.step is HostStep.ANNOUNCED)):
+    for run in host_steps.active_runs(fleet, rollout):
+        if run.step in host_steps.UNANNOUNCED or (command.withdraw and run.step is HostStep.ANNOUNCED):
             because = f"rollout {rollout.name} was {reason}"
             yield from host_steps.withdraw(fleet, rollout, run, now, because, HostStep.WAITING)
 
@@ -145,18 +144,18 @@ def cancel(fleet: Fleet, command: CancelRollout, now: datetime) -> Iterator[AnyF
 def retry(fleet: Fleet, command: RetryHosts, now: datetime) -> Iterator[AnyFact]:
     """Let failed and skipped hosts wait again; without names, all that failed."""
     rollout = find_rollout(fleet, command.name)
-    steps = {host: run.step for host in rollout.hosts if (run := run_of(fleet, rollout, host))}
-    hosts = command.hosts or tuple(host for host, step in steps.items() if step is HostStep.FAILED)
+    runs = {host: run for host in rollout.hosts if (run := run_of(fleet, rollout, host))}
+    hosts = command.hosts or tuple(host for host, run in runs.items() if run.step is HostStep.FAILED)
     if not hosts:
         hint = "; a skipped one is retried if you name it" if rollout.skipped else ""
         raise Refused(f"no host of rollout {rollout.name} has failed; there is nothing to retry{hint}")
     for host in hosts:
         _check_member(rollout, host)
-        if steps.get(host) not in (HostStep.FAILED, HostStep.SKIPPED):
-            raise Refused(f"host {host} is {steps.get(host, HostStep.WAITING)}, and has not failed; leave it out")
+        step = runs[host].step if host in runs else HostStep.WAITING
+        if step not in (HostStep.FAILED, HostStep.SKIPPED):
+            raise Refused(f"host {host} is {step}, and has not failed; leave it out")
     for host in hosts:
-        run = run_of(fleet, rollout, host)
-        if run and run.is_cordoned and may_be_uncordoned(fleet, host):
+        if runs[host].is_cordoned and may_be_uncordoned(fleet, host):
             yield HostCordonSet(host, False, now)
         yield RolloutHostChanged(rollout.name, host, now, HostStep.WAITING, f"retried by {command.by}")
 

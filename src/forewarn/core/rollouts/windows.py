@@ -49,12 +49,12 @@ def check(own: tuple[str, ...], fleet: tuple[str, ...], now: datetime, lasts: ti
             quiet_hours.check_period(written)
         except Refused as refused:
             raise Refused(str(refused).replace("quiet hours", "maintenance window", 1)) from None
-    if not (own or fleet) or next_start(own, fleet, now, lasts):
+    if next_start(own, fleet, now, lasts):
         return
     both = (
         f"the rollout's windows ({', '.join(own) or 'any time'}) and the fleet's ({', '.join(fleet) or 'any time'})"
     )
-    if next_start(own, fleet, now, timedelta(0)):
+    if next_start(own, fleet, now, timedelta()):
         raise Refused(
             f"no window is long enough: one host takes about {round(lasts.total_seconds() / 60)} min, and {both} "
             "are never open together for so long; give longer windows, or state a shorter --expected"
@@ -89,7 +89,8 @@ def _merged(written: tuple[str, ...], after: datetime) -> Iterator[Stretch]:
             yield last
         last = begin, end
     if last:
-        yield (last[0], _EVER) if last[0] <= after and last[1] - after > _SEARCHED - _ONE_DAY else last
+        # Windows recur weekly: where no other follows, it never closes.
+        yield (last[0], _EVER) if last[0] <= after else last
 
 
 def _in_order(written: Iterable[str], after: datetime) -> Iterator[Stretch]:
@@ -103,9 +104,8 @@ def _in_order(written: Iterable[str], after: datetime) -> Iterator[Stretch]:
             if day.weekday() in period.days:
                 begin = datetime.combine(day, period.begins)
                 end = quiet_hours.first_shown(begin + period.lasts, period.zone)
-                stretch = quiet_hours.first_shown(begin, period.zone), end
-                if stretch[0] < end and end > after:
-                    pending.append(stretch)
+                if end > after:
+                    pending.append((quiet_hours.first_shown(begin, period.zone), end))
         day += _ONE_DAY
         # Time zones lie within a day of each other: what begins before this cannot come later.
         sure = datetime.combine(day, time(), UTC) - _ONE_DAY
