@@ -109,3 +109,7 @@ class NodeHarness:
 
     def _announced(self, facts: tuple[AnyFact, ...]) -> list[str]:
         return [fact.event.id for fact in facts if hasattr(fact, "event") and hasattr(fact.event, "id")]
+
+
+def add_host(name: str) -> ChangeFleet:
+    return ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=(Host(name),))

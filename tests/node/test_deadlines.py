@@ -19,8 +19,8 @@ from forewarn.core.facts import Started
 from forewarn.core.model import Caller, CallerKind
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.deadlines import DeadlineScheduler
+from tests.node.failing_journals import FailingJournal
 from tests.node.harness import MINUTE, OPERATOR, NodeHarness, run
-from tests.node.test_writer import FailingJournal
 
 
 def test_an_event_starts_when_not_before_has_passed() -> None:

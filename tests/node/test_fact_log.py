@@ -25,6 +25,16 @@ def _fields(fact: AnyFact, caplog: pytest.LogCaptureFixture) -> dict[str, object
     return fields
 
 
+def test_what_was_loaded_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """Once for each start."""
+    fleet = FleetHarness("ann declares: host h1; group web availability-set; vm web-0 in web on h1").fleet
+    with caplog.at_level(logging.INFO, "forewarn.facts"):
+        FactLog().load(fleet)
+
+    (record,) = caplog.records
+    assert vars(record)["fields"] == {"vms": 1, "groups": 1, "hosts": 1, "unfinished_events": 0}
+
+
 def test_held_changes_are_told_in_words(caplog: pytest.LogCaptureFixture) -> None:
     """With the id of the event as VMs read it, and the names of what is held no more."""
     held = HeldChange(RecordKind.VM, "web-0", HoldReason.EVENT, because=EVENT, is_removal=True)

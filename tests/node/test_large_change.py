@@ -33,8 +33,8 @@ from forewarn.node import large_change
 from forewarn.node import writer as writer_module
 from forewarn.node.large_change import LargeChange, LargeChangeSizes, collection_paused, is_large
 from tests.core.invariant_checker import derived, packed
-from tests.node.harness import OPERATOR, NodeHarness, run
-from tests.node.test_writer import FailingJournal, FoldingJournal, add_host
+from tests.node.failing_journals import FailingJournal, FoldingJournal
+from tests.node.harness import OPERATOR, NodeHarness, add_host, run
 
 THREE_ARE_MANY = LargeChangeSizes(3, 3)
 NAMES = ["big-0", "big-1", "big-2"]

@@ -157,13 +157,13 @@ def test_a_part_that_is_handed_in_follows_from_lead_to_resign() -> None:
         await harness.operate("restart", "web-0")
         assert part.heard[:2] == ["load", "publish"]
         await leader.resign()
-        told = list(part.heard)
+        heard = list(part.heard)
         await harness.add_fleet()
         await leader.resign()
 
-        assert part.heard == told
-        assert told[-1] == "stop"
-        assert told.count("stop") == 1
+        assert part.heard == heard
+        assert heard[-1] == "stop"
+        assert heard.count("stop") == 1
 
     run(story)
 

@@ -13,8 +13,8 @@ from forewarn.core.model import InstanceFacts, Observation, ObservationKind
 from forewarn.node.driver import Impact, ImpactDone, ImpactOutcome
 from forewarn.node.observer import LIMIT, WINDOW, ObservationThrottle, Observer
 from forewarn.node.performer import Performer
+from tests.node.failing_journals import FailingJournal
 from tests.node.harness import NodeHarness, run
-from tests.node.test_writer import FailingJournal
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

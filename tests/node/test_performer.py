@@ -38,8 +38,8 @@ from forewarn.node import driver
 from forewarn.node.driver import Impact, ImpactDone, ImpactNotBegun, ImpactOutcome, ImpactUnderway, ImpactUnknown
 from forewarn.node.leader import Leader
 from forewarn.node.performer import Performer
+from tests.node.failing_journals import FailingJournal, ForgetfulJournal
 from tests.node.harness import OPERATOR, NodeHarness, run
-from tests.node.test_writer import FailingJournal, ForgetfulJournal
 
 
 class ScriptedDriver:

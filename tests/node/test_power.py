@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from datetime import timedelta
+from typing import cast
 from uuid import uuid4
 
 import pytest
@@ -12,7 +13,15 @@ from forewarn.core.errors import Refused
 from forewarn.core.facts import AnyFact, VmSwitched
 from forewarn.core.model import Vm
 from forewarn.journal.memory import MemoryJournal
-from forewarn.node.driver import Impact, ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
+from forewarn.node.driver import (
+    Driver,
+    Impact,
+    ImpactDone,
+    ImpactFailed,
+    ImpactOutcome,
+    ImpactUnderway,
+    can_switch,
+)
 from forewarn.node.driver_calls import DriverCalls
 from forewarn.node.power import NO_DRIVER, TOPIC, PowerController
 from tests.node.harness import OPERATOR, NodeHarness, run
@@ -281,3 +290,12 @@ def test_a_driver_that_no_longer_switches_ends_the_request() -> None:
         await power.stop()
 
     run(story)
+
+
+def test_a_driver_without_the_call_does_not_switch() -> None:
+    """Whatever it says of itself."""
+
+    class Plain:
+        switches = True
+
+    assert not can_switch(cast("Driver", Plain()))

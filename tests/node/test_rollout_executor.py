@@ -7,14 +7,24 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 
 from forewarn.clocks import ManualClock, Timer
 from forewarn.core.commands import AdvanceRollout, Command, PauseRollout, ResumeRollout, StartRollout
-from forewarn.core.facts import AnyFact, RolloutChecked, RolloutEnded, RolloutHostChanged, RolloutWaveStarted
+from forewarn.core.facts import (
+    AnyFact,
+    Entry,
+    RolloutChecked,
+    RolloutEnded,
+    RolloutHostChanged,
+    RolloutStarted,
+    RolloutWaveStarted,
+)
 from forewarn.core.model import Vm
 from forewarn.core.rollouts.model import HealthGate, HostStep, RolloutOperation, RolloutTerms
 from forewarn.drivers.simulated import SimulatedDriver, SimulatedSettings
 from forewarn.journal.memory import MemoryJournal
+from forewarn.journal.port import JournalFailed
 from forewarn.node.driver import (
     HostCommand,
     HostCommandEnded,
@@ -267,6 +277,53 @@ def test_a_failed_command_is_recorded_with_its_status_and_pauses() -> None:
     run(story)
 
 
+def test_each_run_of_a_rollout_that_recurs_is_predicted_anew() -> None:
+    """By what the present driver took; one that was never seen begins with what is assumed."""
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        for number, driver in enumerate(("libvirt", "libvirt", "qemu"), 1):
+            harness.node.driver_name = driver
+            leader = await lead(harness, simulated(harness.clock))
+            if number == 1:
+                await start(harness, replace(REBOOT, every=7_200))
+            await play(harness, leader, lambda: len(ends(harness)) == number)  # noqa: B023 - called at once
+            await leader.resign()
+        begun = [fact.rollout for fact in harness.facts if isinstance(fact, RolloutStarted)]
+        assert [rollout.lasts for rollout in begun] == [60.0, 30.0, 60.0]
+        assert begun[1].prediction
+        assert begun[2].prediction
+        first, second = (each.prediction.finish - each.started_at for each in begun[1:] if each.prediction)
+        assert second - first == timedelta(seconds=90)  # three impacts, one after another, of 60 s instead of 30
+
+    run(story)
+
+
+def ends(harness: NodeHarness) -> list[RolloutEnded]:
+    return [fact for fact in harness.facts if isinstance(fact, RolloutEnded)]
+
+
+def test_a_run_begins_although_the_journal_cannot_be_read() -> None:
+    """It is not predicted then, and keeps what the run before was expected to take."""
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        leader = await lead(harness, simulated(harness.clock))
+        await start(harness, replace(REBOOT, hosts=("h1",), all_hosts=False, expected=90, every=86_400))
+        await play(harness, leader, lambda: has_ended(harness))
+
+        def fail(*_: object, **__: object) -> list[Entry]:
+            raise JournalFailed("the disk is gone")
+
+        harness.node.journal.history = fail  # type: ignore[method-assign]
+        await play(harness, leader, lambda: len(ends(harness)) == 2, step=3_600)
+        await leader.resign()
+        _, again = (fact.rollout for fact in harness.facts if isinstance(fact, RolloutStarted))
+        assert (again.run, again.lasts, again.prediction) == (2, 90.0, None)
+
+    run(story)
+
+
 class Checker(RolloutChecker):
     """Says what a test lays out for it, then that all is well."""
 
@@ -332,6 +389,7 @@ def test_a_step_that_fails_is_logged_once_and_tried_again_after_a_pause(caplog: 
     run(story)
     failures = [each for each in caplog.records if each.name == "forewarn.node.rollout_executor"]
     assert [each.message for each in failures] == ["a step of a rollout failed, and is tried again"]
+    assert {"rollout", "host", "reason"} == set(vars(failures[0])["fields"])
 
 
 def test_a_paused_rollout_stays_paused_after_a_restart() -> None:

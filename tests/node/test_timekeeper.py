@@ -1,6 +1,7 @@
 """Time: a clock that is wrong for a while deletes no history, starts no event, switches off no group, and is seen."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
@@ -8,7 +9,7 @@ import pytest
 
 from forewarn.clocks import ManualClock
 from forewarn.core.commands import Approve, ChangeFleet, Postponement, SetGroup
-from forewarn.core.facts import Announced, ClockStepped, FleetChanged, Started, SwitchedOff
+from forewarn.core.facts import Announced, ClockStepped, Entry, FleetChanged, Started, SwitchedOff
 from forewarn.core.model import Caller, CallerKind, Host
 from forewarn.journal.memory import MemoryJournal
 from forewarn.metadata.document_cache import DocumentCache
@@ -16,8 +17,8 @@ from forewarn.metadata.request_records import RequestRecorder, RequestRecords
 from forewarn.node.deadlines import DeadlineScheduler
 from forewarn.node.node import Node
 from forewarn.node.timekeeper import CAUTION
+from tests.node.failing_journals import FailingJournal
 from tests.node.harness import MINUTE, OPERATOR, NodeHarness, run
-from tests.node.test_writer import FailingJournal
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 60 * MINUTE
@@ -210,6 +211,37 @@ def test_a_start_that_could_not_be_recorded_is_tried_again_at_once() -> None:
         assert has_started(harness)
 
     run(story, journal)
+
+
+def test_the_notice_of_an_event_that_was_recorded_late_counts_from_then() -> None:
+    """Before, no VM could see it."""
+    clock = ManualClock(NOW)
+
+    class SlowJournal(MemoryJournal):
+        lasts = timedelta()
+
+        def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
+            super().append(expected_revision, entries)
+            clock.advance(self.lasts)
+
+    journal = SlowJournal()
+
+    async def story(harness: NodeHarness) -> None:
+        deadlines = DeadlineScheduler(harness.node)
+        harness.node.replica.subscribe(deadlines)
+        await harness.add_fleet()
+        journal.lasts = timedelta(seconds=5)
+        await harness.operate("restart", "web-0")
+        journal.lasts = timedelta()
+        clock.advance(15 * MINUTE - timedelta(seconds=1))
+        await settled(deadlines, harness.node)
+        assert not has_started(harness)
+
+        clock.advance(timedelta(seconds=2))
+        await settled(deadlines, harness.node)
+        assert has_started(harness)
+
+    run(story, journal, clock)
 
 
 def test_an_event_from_before_the_start_is_held_as_well() -> None:

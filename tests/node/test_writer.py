@@ -21,74 +21,11 @@ from forewarn.core.facts import Announced, AnyFact, Entry, FleetChanged, Recorde
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind, Host, Vm
 from forewarn.journal.memory import MemoryJournal
-from forewarn.journal.port import AppendUnknown, JournalFailed, NotWritten, Recovered
+from forewarn.journal.port import JournalFailed
 from forewarn.node import writer as writer_module
 from tests.core.invariant_checker import derived, packed
-from tests.node.harness import MINUTE, OPERATOR, NodeHarness, run
-
-
-class FailingJournal(MemoryJournal):
-    """Fails on demand: before the entries are kept, after, without being able to tell, or for good."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.fails: str = ""
-        self.batches: list[int] = []
-        self.opened = 0
-
-    def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
-        self.batches.append(len(entries))
-        if self.fails == "before":
-            raise NotWritten("the disk is full")
-        if self.fails in ("unsure", "gone"):
-            raise AppendUnknown("the disk is tired")
-        super().append(expected_revision, entries)
-        if self.fails == "after":
-            raise AppendUnknown("the disk went away")
-        if self.fails == "oddly":
-            raise ZeroDivisionError
-
-    def load(self) -> Recovered:
-        self._open()
-        return super().load()
-
-    def reopen(self) -> int:
-        self._open()
-        return super().reopen()
-
-    def _open(self) -> None:
-        self.opened += 1
-        if self.fails == "gone":
-            raise JournalFailed("the disk is gone")
-
-
-class FoldingJournal(FailingJournal):
-    """Can only be opened again by folding all its entries."""
-
-    reopen = None  # type: ignore[assignment]
-
-
-class ForgetfulJournal(MemoryJournal):
-    """Keeps entries with facts of one kind, then fails and cannot tell what became of them."""
-
-    forgets: type[AnyFact] | None = None
-    is_gone = False
-
-    def append(self, expected_revision: int, entries: Sequence[Entry]) -> None:
-        super().append(expected_revision, entries)
-        facts = (fact for entry in entries for fact in entry.facts)
-        if self.forgets and any(isinstance(fact, self.forgets) for fact in facts):
-            self.is_gone = True
-            raise AppendUnknown("the disk went away")
-
-    def reopen(self) -> int:
-        if self.is_gone:
-            raise JournalFailed("the disk is gone")
-        return super().reopen()
-
-
-def add_host(name: str) -> ChangeFleet:
-    return ChangeFleet(id=uuid4().hex, by=OPERATOR, hosts=(Host(name),))
+from tests.node.failing_journals import FailingJournal, FoldingJournal, ForgetfulJournal
+from tests.node.harness import MINUTE, OPERATOR, NodeHarness, add_host, run
 
 
 def test_what_was_answered_can_be_read_in_the_journal() -> None:
@@ -109,12 +46,12 @@ class Publisher:
     """Another process that shows the fleet, as far as the test lets it."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[int, int]] = []
+        self.published: list[tuple[int, int]] = []
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def publish(self, revision: int, entries: Sequence[Entry] = ()) -> None:
-        self.told.append((revision, len(entries)))
+        self.published.append((revision, len(entries)))
         await self.gate.wait()
 
 
@@ -125,21 +62,21 @@ def test_other_processes_hold_a_commit_before_it_is_shown_or_answered() -> None:
         harness.node.writer.publisher = publisher = Publisher()
         publisher.gate.clear()
         adding = asyncio.create_task(harness.node.submit(add_host("h1")))
-        while not publisher.told:  # noqa: ASYNC110 - the journal's thread is at work
+        while not publisher.published:  # noqa: ASYNC110 - the journal's thread is at work
             await asyncio.sleep(0)
         assert (harness.node.replica.revision, adding.done()) == (0, False)
         publisher.gate.set()
         await adding
         await harness.node.submit(add_host("h2"))
-        assert publisher.told == [(1, 1), (2, 1)]
+        assert publisher.published == [(1, 1), (2, 1)]
         assert harness.node.replica.revision == 2
 
     run(story)
 
 
-@pytest.mark.parametrize(("journal_type", "told"), [(FailingJournal, (1, 1)), (FoldingJournal, (1, 0))])
+@pytest.mark.parametrize(("journal_type", "expected"), [(FailingJournal, (1, 1)), (FoldingJournal, (1, 0))])
 def test_other_processes_hold_what_turns_out_to_be_written(
-    journal_type: type[FailingJournal], told: tuple[int, int]
+    journal_type: type[FailingJournal], expected: tuple[int, int]
 ) -> None:
     """From the entries that were missing, or from the journal that was loaded again."""
     journal = journal_type()
@@ -148,7 +85,7 @@ def test_other_processes_hold_what_turns_out_to_be_written(
         harness.node.writer.publisher = publisher = Publisher()
         journal.fails = "after"
         await harness.node.submit(add_host("h1"))
-        assert publisher.told == [told]
+        assert publisher.published == [expected]
 
     run(story, journal)
 
@@ -419,91 +356,6 @@ def test_how_long_an_append_takes_is_known_while_it_does() -> None:
         assert harness.node.writer.append_age == 0
 
     run(story, Hanging())
-
-
-WRONG_LOADS: list[object] = [None, "fleet", Recovered(None, 1), Recovered(Fleet(), "1"), Recovered(Fleet(), -1)]  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("number", range(len(WRONG_LOADS)))
-def test_a_wrong_load_is_a_failure_of_the_journal(number: int) -> None:
-    """A start says so, and a running node answers and goes on when the journal is right again."""
-
-    class Wrong(FoldingJournal):
-        def load(self) -> Recovered:
-            return WRONG_LOADS[number] if self.fails else super().load()  # type: ignore[return-value]
-
-    journal = Wrong()
-
-    async def story(harness: NodeHarness) -> None:
-        journal.fails = "unsure"
-        with pytest.raises(OutcomeUnknown):
-            await harness.node.submit(add_host("h1"))
-        with pytest.raises(Unavailable):
-            await harness.node.submit(add_host("h1"))
-        journal.fails = ""
-        harness.clock.advance(MINUTE)
-        await harness.node.submit(add_host("h2"))
-        assert set(harness.node.replica.fleet.hosts) == {"h2"}
-
-    run(story, journal)
-    journal.fails = "unsure"
-    with pytest.raises(JournalFailed, match="mend the journal"):
-        run(story, journal)
-
-
-def test_after_a_failed_append_the_journal_is_not_folded_again() -> None:
-    """Its revision is confirmed, and what the replica lacks is read; listeners are not loaded anew."""
-    journal = FailingJournal()
-
-    async def story(harness: NodeHarness) -> None:
-        fleet = harness.node.replica.fleet
-        for fails in ("before", "unsure", "after", ""):
-            journal.fails = fails
-            await asyncio.gather(harness.node.submit(add_host(fails or "last")), return_exceptions=True)
-            harness.clock.advance(MINUTE)
-
-        assert harness.node.replica.fleet is fleet
-        assert harness.loads == 1
-        assert [entry.revision for entry in harness.entries] == [1, 2]
-        assert list(fleet.hosts) == ["after", "last"]
-
-    run(story, journal)
-
-
-def test_a_stale_writer_takes_in_what_another_one_appended() -> None:
-    """The command that it lost by that changed nothing; the next one follows what is recorded now."""
-    journal = MemoryJournal()
-
-    async def story(harness: NodeHarness) -> None:
-        other = FleetChanged(hosts=(Host("other"),), at_run_time=True)
-        journal.append(0, [Entry(1, harness.clock.now(), "theirs", OPERATOR, (other,))])
-        with pytest.raises(Unavailable, match="nothing was changed"):
-            await harness.node.submit(add_host("h1"))
-        assert list(harness.node.replica.fleet.hosts) == ["other"]
-
-        await harness.node.submit(add_host("h1"))
-
-        assert [entry.revision for entry in harness.entries] == [1, 2]
-
-    run(story, journal)
-
-
-def test_a_wrong_revision_is_a_failure_of_the_journal() -> None:
-    """It is third-party code: what reopen returns is checked."""
-
-    class Wrong(FailingJournal):
-        def reopen(self) -> int:
-            return None if self.fails else super().reopen()  # type: ignore[return-value]
-
-    journal = Wrong()
-
-    async def story(harness: NodeHarness) -> None:
-        journal.fails = "unsure"
-        with pytest.raises(OutcomeUnknown):
-            await harness.node.submit(add_host("h1"))
-        assert "reopen returned no revision" in harness.node.writer.failure
-
-    run(story, journal)
 
 
 def test_a_commit_that_the_replica_cannot_take_in_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,7 +47,7 @@ class Node:
         """The way to the leader while this node does not lead; None where it is the only node."""
         self.replica = Replica(journal)
         self.writer = Writer(self.replica, journal, clock, rules, self.warnings)
-        self._journal = journal
+        self.journal = journal
 
     @property
     def is_idle(self) -> bool:
@@ -106,7 +106,7 @@ class Node:
 
     async def take_snapshot_if_due(self) -> None:
         """Have a snapshot taken beside the writer, then delete old entries in short steps."""
-        journal = self._journal
+        journal = self.journal
         if not isinstance(journal, MaintainedJournal) or not journal.snapshot_due:
             return
         await self.check_clock()

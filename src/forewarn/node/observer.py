@@ -48,7 +48,7 @@ class Observer:
     async def start(self) -> None:
         """Begin to listen, where the driver has something to tell; it is asked to watch only once.
 
-        When this process leads again, the driver tells how the machines are now: nobody has listened meanwhile.
+        When this process leads again, the driver tells how the machines are now: no process has listened meanwhile.
         """
         self._loop = loop = asyncio.get_running_loop()
         if isinstance(self._driver, SupportsObservation) and not self._is_watching:

@@ -8,6 +8,7 @@ what came of a command before it is told to run it.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
@@ -35,13 +36,14 @@ from forewarn.core.facts import (
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE
 from forewarn.core.rollouts.actions import RolloutAction, RolloutActionKind, actions_due
-from forewarn.core.rollouts.advance import wake_at
+from forewarn.core.rollouts.advance import is_due_again, wake_at
 from forewarn.core.rollouts.host_steps import run_of
 from forewarn.core.rollouts.model import HOST_ENDS, HostRun, Rollout, RolloutState
+from forewarn.core.rollouts.planning import predict_run
 from forewarn.core.rollouts.sentences import name_of
 from forewarn.core.terms import LONGEST_LINE
 from forewarn.node.backoff import WorkBackoffs
-from forewarn.node.drain_plans import make_drain_plan
+from forewarn.node.drain_plans import DrainPlanMaker
 from forewarn.node.driver import (
     Driver,
     HostCommand,
@@ -59,6 +61,7 @@ from forewarn.node.driver_calls import call_on_host
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
 from forewarn.node.rollout_checks import RolloutChecker
+from forewarn.node.rollout_experience import ExperienceReader, compute_from
 from forewarn.randomness import new_id
 from forewarn.threads import THREADS
 
@@ -80,7 +83,7 @@ class RolloutExecutor:
         self._may_call = may_call
         self._driver = driver
         self._checker = checker
-        self._capacity = driver if isinstance(driver, SupportsCapacity) else None
+        self._drains = DrainPlanMaker(node.replica, driver if isinstance(driver, SupportsCapacity) else None)
         self._events: dict[str, str] = {}
         """The rollouts of unfinished events, by the event's id."""
         self._stirred: dict[str, None] = {}
@@ -91,6 +94,7 @@ class RolloutExecutor:
         """Of the actions, and of the rounds by the rollout's name, that ended with an error."""
         self._timers: dict[str, tuple[datetime, Timer]] = {}
         self._asleep = 0
+        self._experience = ExperienceReader(node)
 
     @property
     def is_idle(self) -> bool:
@@ -98,6 +102,7 @@ class RolloutExecutor:
         return not self._rounds and len(self._actions) == self._asleep
 
     def load(self, fleet: Fleet) -> None:
+        self._drains.forget()
         self._events = {id_: run.rollout for run in fleet.rollout_hosts.values() for id_ in run.events}
         for name in fleet.rollouts:
             self._stir(name)
@@ -106,6 +111,7 @@ class RolloutExecutor:
         fleet = commit.fleet
         if not (fleet.rollouts or self._timers or self._events):
             return
+        self._drains.note(commit)
         stirred: dict[str, None] = {}
         for fact in (fact for entry in commit.entries for fact in entry.facts):
             match fact:
@@ -164,6 +170,7 @@ class RolloutExecutor:
                         node=self._node.name,
                         term=self._term,
                         driver=self._node.driver_name,
+                        **await self._expected(name, tried_at),
                     )
                 )
             except ForewarnError as error:
@@ -176,6 +183,22 @@ class RolloutExecutor:
                 return
             self._backoffs.succeed(name)
         self._arrange(name, tried_at)
+
+    async def _expected(self, name: str, now: datetime) -> dict[str, Any]:
+        """Return how long a run is expected to take that begins now; another driver may do it than the last time."""
+        fleet = self._node.replica.fleet
+        rollout = fleet.rollouts.get(name)
+        if rollout is None or not is_due_again(rollout, now + _SOONEST):
+            return {}
+        terms, rules, live = rollout.terms, self._node.writer.rules, self._driver.moves_live
+        expected: dict[str, Any] = {}
+        with suppress(ForewarnError):  # it begins all the same; that it has no hosts, the round will find
+            experience = await self._experience.read()
+            expected["recorded"] = experience.length_of(terms.operation)
+            expected["prediction"] = await compute_from(
+                fleet, lambda fleet: predict_run(fleet, terms, now, rules, experience, live=live)
+            )
+        return expected
 
     @property
     def _retry_after(self) -> timedelta:
@@ -273,7 +296,7 @@ class RolloutExecutor:
         drains = partial(DrainRolloutHost, by=NODE, rollout=run.rollout, host=run.host, live=self._driver.moves_live)
         for attempt in range(_PLAN_ATTEMPTS):
             try:
-                plan, _ = await make_drain_plan(self._node.replica, self._capacity, run.host)
+                plan, _ = await self._drains.plan(run.host)
                 command = drains(id=new_id(), placements=plan.placements, left=plan.left, cold=plan.cold)
             except ForewarnError as error:
                 command = drains(id=new_id(), failure=str(error)[:LONGEST_LINE])

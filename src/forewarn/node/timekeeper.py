@@ -7,8 +7,9 @@ notice has really passed.
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import assert_never
 
 from forewarn.clocks import Clock
@@ -30,7 +31,8 @@ from forewarn.core.facts import (
     StartedAtOnce,
     Waiting,
 )
-from forewarn.core.fleet import EPOCH, Fleet
+from forewarn.core.fleet import Fleet
+from forewarn.core.fleet_records import EPOCH
 from forewarn.core.lifecycle import LONGEST_ABSENCE, after_step
 from forewarn.core.model import Event
 from forewarn.core.notice import SECOND
@@ -41,6 +43,8 @@ TOLERANCE = timedelta(seconds=60)
 """A difference up to this is no step; not scaled by ``hurry``."""
 CAUTION = timedelta(hours=24)
 """How long nothing is compacted after a step; not scaled by ``hurry`` either."""
+_PROMPT = 1.0
+"""Seconds within which what was decided is usually recorded."""
 _EXACT = 0.001
 """Seconds; a time in floating point is no better."""
 
@@ -111,7 +115,7 @@ class Timekeeper:
         return max(now, last_at) if self._expected is None else now
 
     def follow(self, facts: Iterable[AnyFact]) -> None:
-        """Take in what was decided: whose notice begins, and whose matters no more."""
+        """Take in what was decided: events that are announced, and events that have started or ended."""
         for fact in facts:
             if type(fact) is Approved or type(fact) is Attempted:
                 continue  # as most facts are; like some below, they change nothing about when a notice began
@@ -131,9 +135,16 @@ class Timekeeper:
                 case _:
                     assert_never(fact)
 
-    def note_recorded(self, entries: Iterable[Entry]) -> None:
-        """Take in what is durable: a step that is recorded need not be recorded again."""
+    def note_recorded(self, entries: Sequence[Entry]) -> None:
+        """Take in what is durable: a step that is recorded need not be recorded again.
+
+        The notice of an event that was recorded late counts from then: before, no VM could see it.
+        """
         self._before.clear()
+        if (late := self._clock.seconds() - self._seen_seconds) > _PROMPT:
+            for fact in chain.from_iterable(entry.facts for entry in entries):
+                if isinstance(fact, Announced) and fact.event.id in self._offsets:
+                    self._offsets[fact.event.id] += late
         if any(isinstance(fact, ClockStepped) for entry in entries for fact in entry.facts):
             self._expected = None
 

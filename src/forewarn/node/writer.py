@@ -24,15 +24,14 @@ from forewarn.core.decide import attempt_started, enact
 from forewarn.core.draft import DraftFleet
 from forewarn.core.errors import ForewarnError, OutcomeUnknown, Refused, Unavailable
 from forewarn.core.facts import FORMAT, AnyFact, Entry
-from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE
 from forewarn.core.notice import Rules
-from forewarn.journal.port import Journal, JournalFailed, MaintainedJournal, NotWritten, Recovered, SupportsReopening
-from forewarn.journal.shared import DIVERGED, JournalDiverged, LeaseLost, describe_divergence
-from forewarn.node.backoff import Backoff
+from forewarn.journal.port import Journal, JournalFailed, MaintainedJournal, NotWritten
+from forewarn.journal.shared import LeaseLost
 from forewarn.node.histogram import Histogram
 from forewarn.node.large_change import LargeChange, LargeChangeSizes, is_large
-from forewarn.node.replica import Replica, call_journal
+from forewarn.node.recoverable_journal import RecoverableJournal
+from forewarn.node.replica import Replica
 from forewarn.node.timekeeper import Timekeeper
 from forewarn.randomness import new_id
 
@@ -102,15 +101,11 @@ class Writer:
         self.appends = Histogram(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
         """How long it took to make entries durable, each time."""
         self._replica = replica
-        self._journal = journal
-        self._warnings = warnings
+        self._journal = RecoverableJournal(journal, replica, clock.seconds, warnings, self._publish)
         self._longest_decision = longest_decision
         self._shortest_retry = shortest_retry
-        self._is_confirmed = False
-        """Whether the replica's revision is the journal's."""
         self._clock = clock
         self._seconds = clock.seconds
-        self._backoff = Backoff(clock.seconds)
         self._append_began: float | None = None
         self._waiting: deque[tuple[Command, _Reply]] = deque()
         self._confirming: deque[asyncio.Future[None]] = deque()
@@ -121,7 +116,6 @@ class Writer:
         """Whether the commands that wait are refused, too."""
         self.on_lease_lost: Callable[[], None] = lambda: None
         """Called when the journal says that another node may lead."""
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal-writer")
         self._large: LargeChange | None = None
         """The large change that is being decided, or waits to be committed."""
         self._deferred: deque[tuple[Command, _Reply]] = deque()
@@ -143,17 +137,17 @@ class Writer:
     @property
     def is_sound(self) -> bool:
         """Tell whether the replica is what the journal holds, and nothing is known to keep it from being written."""
-        return self._is_confirmed and not self._backoff.remaining
+        return self._journal.is_confirmed and not self._journal.backoff.remaining
 
     @property
     def failure(self) -> str:
         """What last kept the journal from being written or read."""
-        return self._backoff.reason
+        return self._journal.backoff.reason
 
     @property
     def retry_after(self) -> timedelta:
         """How long to wait before a command that was not recorded is submitted again."""
-        return timedelta(seconds=max(self._shortest_retry, self._backoff.remaining))
+        return timedelta(seconds=max(self._shortest_retry, self._journal.backoff.remaining))
 
     @property
     def append_age(self) -> float:
@@ -163,23 +157,22 @@ class Writer:
 
     async def start(self) -> None:
         """Load the journal into the replica."""
-        recovered = await self._load()
+        recovered = await self._journal.load()
         self.timekeeper.start(recovered.fleet)
         self._replica.load(recovered)
-        self._is_confirmed = True
+        self._journal.is_confirmed = True
 
     async def load(self) -> None:
         """Load the journal into the replica, without leading."""
         self._refusal = NotLeading
-        self._replica.load(await self._load())
+        self._replica.load(await self._journal.load())
 
     async def lead(self) -> None:
         """Take commands from now on, after everything that the journal holds; on failure it does not lead."""
-        await self._confirm_revision()
+        await self._journal.confirm()
         self.timekeeper = Timekeeper(self._clock)
         self.timekeeper.start(self._replica.fleet)
-        self._backoff.succeed()
-        self._warnings.pop("journal", None)
+        self._journal.note_success()
         self._refusal, self._gives_up = None, False
 
     def stand_down(self) -> None:
@@ -194,15 +187,15 @@ class Writer:
         self._refusal = self._refusal or NotLeading
         if self._writing:
             await asyncio.wait([self._writing])
-        self._is_confirmed = False
+        self._journal.is_confirmed = False
 
     async def stop(self) -> None:
         """Finish what was submitted, then take nothing more in."""
         self._refusal = ServiceStopping
         if self._writing:
             await self._writing
-        for thread in (self._large_thread, self._thread):
-            await asyncio.to_thread(thread.shutdown)  # it may take long: signals are still to be heard meanwhile
+        for shut_down in (self._large_thread.shutdown, self._journal.close_thread):
+            await asyncio.to_thread(shut_down)  # it may take long: signals are still to be heard meanwhile
 
     async def submit(self, command: Command) -> tuple[AnyFact, ...]:
         """Return what the command made happen, once that is durable; raise what it was refused for."""
@@ -223,7 +216,7 @@ class Writer:
 
         It waits for an append that is under way, and after one that failed it asks the journal what became of it.
         """
-        if self._writing is None and self._is_confirmed and self.is_leading:
+        if self._writing is None and self._journal.is_confirmed and self.is_leading:
             return
         if self._refusal is not None:
             raise self._refusal
@@ -239,13 +232,7 @@ class Writer:
 
     async def compact(self, journal: MaintainedJournal) -> bool:
         """Delete a few old entries; return whether there are more to delete."""
-        if not self._is_confirmed:
-            return False
-        try:
-            return await self._in_thread(journal.compact)
-        except Exception:
-            self._is_confirmed = False  # the journal takes nothing until it is opened again
-            raise
+        return await self._journal.compact(journal)
 
     def preview(self, command: Command) -> tuple[tuple[AnyFact, ...], DraftFleet]:
         """Decide a command on a draft that is thrown away; raise what it would be refused for.
@@ -270,11 +257,11 @@ class Writer:
                 if self._gives_up:
                     self._refuse_waiting()
                     continue
-                if not self._is_confirmed and not await self._recover():
+                if not self._journal.is_confirmed and not await self._recover():
                     continue
                 while self._confirming:
                     _resolve(self._confirming.popleft(), None)
-                if self._backoff.remaining:
+                if self._journal.backoff.remaining:
                     self._refuse_waiting()
                     continue
                 if self._large is None and self._waiting and is_large(self._waiting[0][0], self.large_change_sizes):
@@ -362,7 +349,9 @@ class Writer:
         command, reply = self._waiting.popleft()
         if not is_large(command, self.large_change_sizes):
             raise AssertionError("the caller has looked")
-        self._large = large = LargeChange(command, reply, self._replica, self._journal, now, self.large_change_sizes)
+        self._large = large = LargeChange(
+            command, reply, self._replica, self._journal.port, now, self.large_change_sizes
+        )
         loop, rules, has_passed = asyncio.get_running_loop(), self.rules, self.timekeeper.has_passed
         await loop.run_in_executor(self._large_thread, large.find_scope)
         large.decided = loop.run_in_executor(
@@ -380,8 +369,8 @@ class Writer:
         if large.is_stale and isinstance(failure, JournalFailed):
             failure = None  # it is decided again
         if isinstance(failure, JournalFailed):
-            self._note_failure("the journal was not written", failure)
-            self._is_confirmed = False
+            self._journal.note_failure("the journal was not written", failure)
+            self._journal.is_confirmed = False
             _resolve(reply, Unavailable(f"nothing was changed: {failure}"))
         elif isinstance(failure, ForewarnError):
             _resolve(reply, failure)
@@ -435,47 +424,49 @@ class Writer:
         began = perf_counter()
         self._append_began = began
         try:
-            await self._in_thread(lambda: self._journal.append(self._replica.revision, entries))
+            await self._journal.append(entries)
         except LeaseLost as error:
             # The replica takes in what another node did when it follows.
-            self._is_confirmed = False
+            self._journal.is_confirmed = False
             self.stand_down()
             self.on_lease_lost()
             return NotLeading(f"nothing was changed: {error}; send it again")
         except Exception as error:  # noqa: BLE001 - a journal may be third-party code
-            self._note_failure("the journal was not written", error)
+            self._journal.note_failure("the journal was not written", error)
             return await self._find_out(entries, error)
         finally:
             self._append_began = None
         self.appends.add(perf_counter() - began)
-        self._backoff.succeed()
-        self._warnings.pop("journal", None)
+        self._journal.note_success()
         self.timekeeper.note_recorded(entries)
-        if self.publisher is not None:
-            await self.publisher.publish(entries[-1].revision, entries)
+        await self._publish(entries[-1].revision, entries)
         self._apply(entries, draft, prepared)
         return None
+
+    async def _publish(self, revision: int, entries: Sequence[Entry] = ()) -> None:
+        if self.publisher is not None:
+            await self.publisher.publish(revision, entries)
 
     def _apply(self, entries: list[Entry], draft: DraftFleet, prepared: Mapping[int, object] | None) -> None:
         try:
             self._replica.apply(entries, draft, prepared)
         except Exception:  # the callers are answered all the same
             log.exception("the replica did not take in a commit; it is loaded again")
-            self._is_confirmed = False
+            self._journal.is_confirmed = False
 
     async def _find_out(self, entries: list[Entry], error: Exception) -> ForewarnError | None:
         """Ask the journal what became of a failed append; return None if it succeeded, else what to answer."""
         after = self._replica.revision
-        self._is_confirmed = False
+        self._journal.is_confirmed = False
         is_confirmed = await self._try_confirm()
         if isinstance(error, NotWritten):
             return Unavailable(f"nothing was changed: {error}")
         try:
-            if is_confirmed and await self._entries_after(after, len(entries)) == entries:
+            if is_confirmed and await self._journal.entries_after(after, len(entries)) == entries:
                 self.timekeeper.note_recorded(entries)
                 return None
         except Exception as unread:  # noqa: BLE001 - a journal may be third-party code
-            self._note_failure("the journal was not read", unread)
+            self._journal.note_failure("the journal was not read", unread)
             is_confirmed = False
         if is_confirmed:
             return Unavailable(f"nothing was changed: {error}")
@@ -483,11 +474,11 @@ class Writer:
 
     async def _recover(self) -> bool:
         """Confirm the journal's revision after a failure; tell those who wait when that fails too."""
-        if not self._backoff.remaining and await self._try_confirm():
+        if not self._journal.backoff.remaining and await self._try_confirm():
             return True
         self._refuse_waiting()
         while self._confirming:
-            _resolve(self._confirming.popleft(), Unavailable(self._backoff.reason))
+            _resolve(self._confirming.popleft(), Unavailable(self._journal.backoff.reason))
         return False
 
     def _refuse_waiting(self) -> None:
@@ -501,82 +492,24 @@ class Writer:
             _resolve(self._confirming.popleft(), self._reason_to_wait())
 
     def _reason_to_wait(self) -> Unavailable:
-        return NotLeading() if self._gives_up else Unavailable(f"nothing was changed: {self._backoff.reason}")
+        return NotLeading() if self._gives_up else Unavailable(f"nothing was changed: {self._journal.backoff.reason}")
 
     async def _try_confirm(self) -> bool:
         try:
-            await self._confirm_revision()
+            await self._journal.confirm()
         except Exception as error:  # noqa: BLE001 - a journal may be third-party code
-            self._note_failure("the journal was not read", error)
+            self._journal.note_failure("the journal was not read", error)
             return False
         self.timekeeper.reload(self._replica.fleet)
         if self._large:
             self._large.is_stale = True
         return True
 
-    async def _confirm_revision(self) -> None:
-        """Open the journal anew, and hand the replica what is durable and it does not hold."""
-        revision: object = -1
-        if self._replica.is_loaded and isinstance(self._journal, SupportsReopening):
-            try:
-                revision = await self._reopen(self._journal)
-            except JournalDiverged as error:
-                log.warning("the journal is loaded again", extra={"fields": {"reason": str(error)}})
-                self._warnings[DIVERGED] = describe_divergence(self._replica.revision, str(error))
-        if revision != self._replica.revision:
-            recovered = await self._load()
-            if self.publisher is not None:
-                await self.publisher.publish(recovered.revision)
-            self._replica.load(recovered)
-        self._is_confirmed = True
-
-    async def _reopen(self, journal: SupportsReopening) -> int:
-        """Return the journal's last revision, and hand the replica the entries that it lacks."""
-        revision: object = await self._in_thread(journal.reopen)
-        if not isinstance(revision, int):
-            raise JournalFailed("the journal's reopen returned no revision: mend the journal")
-        held = self._replica.revision
-        missing = await self._entries_after(held, revision - held) if revision > held else []
-        if missing and len(missing) == revision - held:
-            if self.publisher is not None:
-                await self.publisher.publish(revision, missing)
-            self._replica.apply(missing)
-        return revision
-
-    async def _load(self) -> Recovered:
-        recovered = _checked(await self._in_thread(self._journal.load))
-        for warning in recovered.warnings:
-            log.warning("journal loaded with a warning", extra={"fields": {"warning": warning}})
-        return recovered
-
-    async def _entries_after(self, revision: int, limit: int) -> list[Entry]:
-        return await self._replica.read(lambda: list(self._journal.entries(revision, limit)))
-
-    def _note_failure(self, what: str, error: Exception) -> None:
-        self._backoff.fail(str(error) or type(error).__name__)
-        self._warnings["journal"] = f"{what}: {self._backoff.reason}"
-        log.error(
-            what,
-            exc_info=None if isinstance(error, ForewarnError) else error,
-            extra={"fields": {"reason": self._backoff.reason, "retry_seconds": round(self._backoff.remaining)}},
-        )
-
-    async def _in_thread(self, work: Callable[[], _Value]) -> _Value:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call_journal, work)
-
 
 def _answer_mistake(command: Command, reply: _Reply, error: BaseException) -> None:
     fields = {"command": type(command).__name__}
     log.error("a command was not decided", exc_info=error, extra={"fields": fields})
     _resolve(reply, ForewarnError("nothing was changed: the service made a mistake; its log says more"))
-
-
-def _checked(recovered: object) -> Recovered:
-    """Return what a journal holds; raise JournalFailed where the journal returned anything else."""
-    match recovered:
-        case Recovered(fleet=Fleet(), revision=int(revision), warnings=tuple()) if revision >= 0:
-            return recovered
-    raise JournalFailed(f"the journal's load returned a {type(recovered).__name__} that is wrong: mend the journal")
 
 
 def _resolve(reply: "asyncio.Future[_Value]", word: _Value | ForewarnError) -> None:

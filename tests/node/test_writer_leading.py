@@ -48,6 +48,8 @@ def test_a_writer_that_does_not_lead_refuses() -> None:
         assert node.term == 7
         await node.submit(add_host("h2"))
         assert set(node.replica.fleet.hosts) == {"h1", "h2"}
+        await node.resign()
+        assert node.term == 0
 
     run(story)
 

@@ -14,9 +14,9 @@ from forewarn.journal.memory import MemoryJournal
 from forewarn.node.driver import ImpactDone, ImpactNotBegun, ImpactOutcome, ImpactUnderway, ImpactUnknown
 from forewarn.node.leader import Leader
 from forewarn.node.performer import Performer
+from tests.node.failing_journals import ForgetfulJournal
 from tests.node.harness import OPERATOR, NodeHarness, run
 from tests.node.test_performer import ImmediateDriver, ScriptedDriver
-from tests.node.test_writer import ForgetfulJournal
 
 NOT_REPEATED = "unknown outcome, not repeated"
 
