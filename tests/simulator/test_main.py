@@ -24,8 +24,8 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def run(*arguments: str) -> int:
-    return command.main(["--jobs", "1", *arguments])
+def run(*arguments: str, save_every: int = 1_000) -> int:
+    return command.main(["--jobs", "1", *arguments], save_every=save_every)
 
 
 def test_seeds_that_keep_every_promise(capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,8 +170,7 @@ def test_coverage_is_saved_now_and_then(monkeypatch: pytest.MonkeyPatch, tmp_pat
             found.append(Coverage.load(tmp_path / "coverage.json").runs)
 
     monkeypatch.setattr(command, "run_seeds", watched)
-    monkeypatch.setattr(command, "_SAVE_EVERY", 2)
-    run("--seeds", "3", "--from", "2", "--coverage", "coverage.json", "--no-shrink")
+    run("--seeds", "3", "--from", "2", "--coverage", "coverage.json", "--no-shrink", save_every=2)
 
     assert found == [0, 2, 2]
 

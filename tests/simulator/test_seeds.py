@@ -1,105 +1,124 @@
-"""Whole systems with faults keep every promise: fixed seeds, and those that once found something."""
+"""Seeds are run in order, in one process or several, and one that breaks the simulation is named like any other."""
 
-import gc
 import os
-import re
+import signal
 import subprocess
-import sys
-import weakref
-from collections.abc import Iterable
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
-from forewarn.simulator.seeds import run_seed
-
-SEEDS = 2000
-AT_A_TIME = 50
-FIRST = 10
-"""What `make check` runs."""
-PORTIONS = [range(max(first, FIRST), first + AT_A_TIME) for first in range(0, SEEDS, AT_A_TIME)]
+from forewarn.simulator import seeds
+from forewarn.simulator.plan import Plan
+from forewarn.simulator.seeds import plan_of, run_plan, run_seed, run_seeds
+from tests.simulator.fake_simulation import FakeSimulation, make_fake_plan
 
 
-CORPUS = [
-    int(seed)
-    for seed in re.findall(r"^(\d+) \S", Path(__file__).with_name("corpus.txt").read_text("utf-8"), re.MULTILINE)
-]
+@pytest.fixture(autouse=True)
+def fake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seeds, "Simulation", FakeSimulation)
+    monkeypatch.setattr(seeds, "make_plan", make_fake_plan)
+    monkeypatch.setattr(seeds, "_app", None)
 
 
-def broken(seeds: Iterable[int]) -> str:
-    """Return the problems of the seeds, each with the command that shows how it came about."""
-    return "\n".join(
-        f"{problem} (python -m forewarn.simulator --seed {seed})"
-        for seed in seeds
-        for problem in run_seed(seed).problems
-    )
+def test_seeds_are_run_in_their_order() -> None:
+    """What came of each is yielded, one after the other."""
+    runs = list(run_seeds(range(5, 9)))
 
-
-def named(seeds: range) -> str:
-    return f"{seeds.start}-{seeds.stop - 1}"
-
-
-def test_the_first_seeds_keep_every_promise() -> None:
-    """Whatever fails, whenever: nothing acknowledged is lost, nothing is done twice, everything ends."""
-    assert broken(range(FIRST)) == ""
+    assert [run.seed for run in runs] == [5, 6, 7, 8]
+    assert [bool(run.problems) for run in runs] == [True, False, True, False]
 
 
 @pytest.mark.end_to_end
-@pytest.mark.parametrize("seeds", PORTIONS, ids=named)
-def test_all_fixed_seeds_keep_every_promise(seeds: range) -> None:
-    """As the first ones, with more faults in more combinations."""
-    assert broken(seeds) == ""
+def test_several_processes_give_the_same_results() -> None:
+    """How many processes there are changes nothing but the time it takes."""
+    assert list(run_seeds(range(40), jobs=2)) == list(run_seeds(range(40)))
+
+
+def test_a_transcript_is_made_where_it_is_wanted() -> None:
+    """Runs of many seeds make none."""
+    plan = plan_of(1)
+
+    assert run_plan(plan).lines == []
+    assert run_plan(plan, has_transcript=True).lines[0].startswith("08:00:00.25 ann asks for restart")
+
+
+def test_one_application_serves_all_simulations_of_a_process() -> None:
+    """Making it takes longer than a simulation."""
+    run_seed(1)
+    first = seeds._app
+    run_seed(2)
+
+    assert first is not None
+    assert seeds._app is first
+
+
+@pytest.mark.parametrize(("seed", "percent", "has_sqlite"), [(0, 1, True), (1, 1, False), (199, 100, True)])
+def test_a_share_of_the_seeds_has_a_real_journal(seed: int, percent: int, *, has_sqlite: bool) -> None:
+    """The same seeds each time."""
+    assert plan_of(seed, seeds.PlanShares(percent)).has_sqlite is has_sqlite
+
+
+def test_a_simulation_that_fails_itself_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other seeds are run, and this one is named."""
+
+    def fail(plan: Plan) -> None:
+        raise LookupError(f"seed {plan.seed}")
+
+    monkeypatch.setattr(FakeSimulation, "fail", staticmethod(fail))
+
+    (problem,) = run_seed(2).problems
+
+    assert problem.startswith("the simulation failed: LookupError: seed 2 (test_seeds.py, line")
+
+
+def test_a_simulation_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of many seeds ends."""
+
+    def fail(_plan: Plan) -> None:
+        os.kill(os.getpid(), signal.SIGPROF)
+        signal.pause()
+
+    monkeypatch.setattr(FakeSimulation, "fail", staticmethod(fail))
+    before = signal.getsignal(signal.SIGPROF)
+
+    run = run_plan(plan_of(2), has_transcript=True)
+
+    assert run.problems == ["the simulation did not end in 60 s of processor time"]
+    assert run.lines
+    assert signal.getsignal(signal.SIGPROF) is before
+
+
+def test_what_dead_processes_left_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next run does it; what belongs to a process that is alive stays."""
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    dead = tmp_path / f"forewarn-simulation-{ended.pid}-abc"
+    alive = tmp_path / f"forewarn-simulation-{os.getpid()}-abc"
+    other = tmp_path / "forewarn-simulation-of-mine"
+    for path in (dead, alive, other):
+        (path / "driver").mkdir(parents=True)
+    monkeypatch.setattr(seeds, "_MEMORY", tmp_path)
+
+    list(run_seeds(range(2)))
+
+    assert sorted(tmp_path.iterdir()) == sorted((alive, other))
 
 
 @pytest.mark.end_to_end
-def test_what_once_failed_keeps_every_promise() -> None:
-    """A mended fault stays mended."""
-    assert broken(CORPUS) == ""
+def test_workers_that_are_ended_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt ends them in the middle of their simulations."""
 
+    def wait(plan: Plan) -> None:
+        if plan.seed >= 10:
+            signal.pause()
 
-@pytest.mark.parametrize("seed", [pytest.param(0, marks=pytest.mark.end_to_end), 1, 2])
-def test_a_seed_gives_the_same_run_twice(seed: int) -> None:
-    """Else no failure could be replayed."""
-    assert run_seed(seed).digest == run_seed(seed).digest
+    monkeypatch.setattr(FakeSimulation, "fail", staticmethod(wait))
+    monkeypatch.setattr(seeds, "_MEMORY", tmp_path)
+    runs = run_seeds(range(40), jobs=2)
 
+    assert next(runs).seed == 0
+    assert isinstance(runs, Generator)
+    runs.close()
 
-@pytest.mark.end_to_end
-def test_a_seed_gives_the_same_run_in_every_process() -> None:
-    """The order of sets, which each process draws anew, decides nothing."""
-    program = "from forewarn.simulator.seeds import run_seed; print(*(run_seed(seed).digest for seed in range(20)))"
-    said = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env=os.environ | {"PYTHONHASHSEED": order},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for order in ("1", "2")
-    }
-
-    assert len(said) == 1
-
-
-class Remains:
-    """What a simulation left: it refers to itself, so that only the garbage collector frees it."""
-
-    def __init__(self) -> None:
-        self.itself = self
-
-
-@pytest.mark.end_to_end
-def test_what_simulations_exempted_from_collection_is_freed() -> None:
-    """A large change keeps the garbage collector from all that its process has made, also in a simulation."""
-    for _ in range(2):
-        run_seed(0)
-    remains = Remains()
-    reference = weakref.ref(remains)
-    others: list[list[int]] = [[] for _ in range(gc.get_freeze_count())]
-    gc.freeze()
-    del remains
-
-    run_seed(0)
-
-    assert others
-    assert reference() is None
+    assert list(tmp_path.iterdir()) == []

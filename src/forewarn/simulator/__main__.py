@@ -17,14 +17,15 @@ from forewarn.simulator.shrink import kind_of, shrink
 PLANS = Path("tests/simulator/plans")
 """Where failures are saved, in a checkout."""
 _INTERRUPTED = 130
-_SAVE_EVERY = 1_000
-"""Seeds after which the coverage is saved, so that little of it is lost when a run is killed."""
 _BUDGET = 600
 """Simulations that the shrinking of one failure may take."""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Return the exit code: 0 where every promise was kept, 1 where one was broken, 130 where it was interrupted."""
+def main(arguments: Sequence[str] | None = None, *, save_every: int = 1_000) -> int:
+    """Return the exit code: 0 where every promise was kept, 1 where one was broken, 130 where it was interrupted.
+
+    The coverage is saved after every ``save_every`` seeds, so that little of it is lost when a run is killed.
+    """
     options = _parse(arguments)
     with _ended_in_order():
         try:
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:
             return _INTERRUPTED
         try:
-            return _run_many(options)
+            return _run_many(options, save_every)
         except BrokenPipeError:
             return _leave_closed_pipe()
 
@@ -121,7 +122,7 @@ def _replay(plan: Plan, options: argparse.Namespace) -> int:
     return 1 if run.problems else 0
 
 
-def _run_many(options: argparse.Namespace) -> int:
+def _run_many(options: argparse.Namespace, save_every: int) -> int:
     seeds = range(options.first, options.first + options.seeds)
     try:
         coverage = Coverage.load(options.coverage) if options.coverage else Coverage()
@@ -135,7 +136,7 @@ def _run_many(options: argparse.Namespace) -> int:
         for run in run_seeds(seeds, options.jobs, _shares(options)):
             coverage.add(run.reached)
             progress.add(run)
-            if options.coverage and progress.done % _SAVE_EVERY == 0:
+            if options.coverage and progress.done % save_every == 0:
                 coverage.save(options.coverage)
             if run.problems:
                 _report(run, failed, options)
@@ -166,8 +167,8 @@ def _report(run: SeedRun, failed: dict[int, str], options: argparse.Namespace) -
     if not is_known:
         small = _shrunk(plan, run, options)
         print(f"\n{format_plan(small)}")
-        told = run_plan(small, has_transcript=True)
-        print("\n".join([*told.lines, "", *(f"problem: {problem}" for problem in told.problems)]))
+        replayed = run_plan(small, has_transcript=True)
+        print("\n".join([*replayed.lines, "", *(f"problem: {problem}" for problem in replayed.problems)]))
         if options.save and len(failed) == 1:
             _save(options.save, plan, small)
     print(f"\nto replay it: {_command('--seed', run.seed, *_share_flags(options))}\n", flush=True)
@@ -215,7 +216,7 @@ class _Progress:
 
     def __init__(self, seeds: int) -> None:
         self._seeds = seeds
-        self._began_at = self._told_at = time.monotonic()
+        self._began_at = self._reported_at = time.monotonic()
         self._steps = 0
         self.done = 0
 
@@ -223,8 +224,8 @@ class _Progress:
         self.done += 1
         self._steps += run.steps
         is_terminal = sys.stderr.isatty()
-        if time.monotonic() - self._told_at > (0.5 if is_terminal else 60.0):
-            self._told_at = time.monotonic()
+        if time.monotonic() - self._reported_at > (0.5 if is_terminal else 60.0):
+            self._reported_at = time.monotonic()
             end = "\r" if is_terminal else "\n"
             print(self._line(), end=end, file=sys.stderr, flush=True)
 

@@ -107,7 +107,7 @@ class RequestHostSet(PlannedAction, frozen=True, kw_only=True):
 
 
 class RequestTwice(PlannedAction, frozen=True, kw_only=True):
-    """The same operation on one VM, sent twice at the same time, by somebody who is impatient."""
+    """The same operation on one VM, sent twice at the same time."""
 
     sentence = "{who} asks twice at once for {operation} of {vm} with key {key}"
     chosen = "operation"
@@ -600,7 +600,7 @@ class DisturbPeers(PlannedAction, frozen=True, kw_only=True):
 
 
 class StopDatabase(PlannedAction, frozen=True, kw_only=True):
-    """Let nobody reach the database for a while."""
+    """Let no node reach the database for a while."""
 
     sentence = "the database is down for {seconds} s"
     seconds: float

@@ -194,8 +194,8 @@ class Coverage:
                 more = len(never) - len(listed)
                 text = "; ".join(listed) + (f"; and {more} more" if more else "")
                 indent = "  "
-                told = wrap(text, 116, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
-                lines += [f"{part} never reached:", *told]
+                wrapped = wrap(text, 116, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+                lines += [f"{part} never reached:", *wrapped]
         return "\n".join(lines)
 
 

@@ -188,9 +188,9 @@ class NodeFaults:
             self._wrong.append(f"the nodes that lead at the end are: {', '.join(leading) or 'none'}")
         for vm in self._plan.vms:
             for version in _VERSIONS:
-                told = {node.name: await self._ask(vm.address, node, version) for node in nodes if node.is_serving}
-                if len(set(told.values())) > 1:
-                    said = "; ".join(f"{name}: {answer!r}" for name, answer in told.items())
+                shown = {node.name: await self._ask(vm.address, node, version) for node in nodes if node.is_serving}
+                if len(set(shown.values())) > 1:
+                    said = "; ".join(f"{name}: {answer!r}" for name, answer in shown.items())
                     self._wrong.append(f"nodes show {vm.name} different documents of {version}: {said}"[:600])
 
     async def _ask(self, address: str, node: SimulatedNode, version: str) -> bytes:

@@ -228,7 +228,7 @@ class Simulation:
         self._guests.quieten()
         self.transcript.note(self._loop.time(), "all faults stop")
         for each in self._plan.actions:  # what recurs would never end
-            if isinstance(each, act.RequestRollout) and '"every"' in each.terms:
+            if isinstance(each, act.RequestRollout | act.RequestRolloutEdit) and '"every"' in each.terms:
                 await self._operators.ask("ann", "POST", f"/v1/rollouts/{each.rollout}/cancel", "", f"end-{each.key}")
         await self._wait_for_the_end_of_events()
         ask = self._operators.ask

@@ -181,12 +181,14 @@ def _response(status: int, body: bytes) -> str:
     if status < 400:
         return str(status)
     try:
-        told = msgspec.json.decode(body)
+        problem = msgspec.json.decode(body)
     except msgspec.DecodeError:
-        told = None
-    if not isinstance(told, dict):
+        problem = None
+    if not isinstance(problem, dict):
         return f"{status} {body[:_LONGEST].decode(errors='replace')}".rstrip()
-    detail = f"{told.get('title', '')}: {told.get('detail', '')}" if "title" in told else told.get("error", "")
+    detail = (
+        f"{problem.get('title', '')}: {problem.get('detail', '')}" if "title" in problem else problem.get("error", "")
+    )
     return f"{status} {detail}"[:_LONGEST].rstrip(": ")
 
 

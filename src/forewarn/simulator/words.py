@@ -94,7 +94,7 @@ class Labels:
         return self._labels.get(id_, id_)
 
     def id_of(self, label: str) -> str:
-        """Return the id behind a label; a word that is no label stands for an id nobody knows."""
+        """Return the id behind a label; a word that is no label stands for an id of no event."""
         return next((id_ for id_, given in self._labels.items() if given == label), label)
 
     def put_into(self, words: str) -> str:
@@ -187,8 +187,8 @@ def say(fact: AnyFact, labels: Labels) -> str:
             said += [f"left out: {each.said}" for each in fact.left_out]
             return "; ".join(said)
         case ChangesHeld(changes=changes, ended=ended):
-            told = [_held(each, labels) for each in changes]
-            return "; ".join([*told, *(f"no change of {each.kind} {each.name} is held any more" for each in ended)])
+            held = [_held(each, labels) for each in changes]
+            return "; ".join([*held, *(f"no change of {each.kind} {each.name} is held any more" for each in ended)])
         case _:
             return describe(fact)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from forewarn import randomness
+from forewarn.agent.decision.facts import EventForgotten
 from forewarn.agent.handler import Direction, HandlerDone, Task
 from forewarn.core.model import EventStatus
 from forewarn.simulator.actors.agent_guest import SimulatedHandler
@@ -245,3 +246,21 @@ def test_a_call_that_must_not_be_repeated_is_noticed(worlds: GuestHarnesses) -> 
     handler.do(task)
 
     assert guest.wrong == ["handler save of the agent in agent was called again for e1, though it had succeeded"]
+
+
+def test_an_undo_that_the_agent_gave_up_is_reported(worlds: GuestHarnesses) -> None:
+    """The call had its effect, and no later call reports it."""
+    world = worlds("agent")
+    guest = world.agent("agent")
+    handler = guest.handlers["save"] = SimulatedHandler(guest, "save")
+    event = ScheduledEvent(id="e1", type="Reboot", status=EventStatus.SCHEDULED, resources=("agent",))
+    stopping = threading.Event()
+    task = Task(event=event, vm="agent", direction=Direction.UNDO, deadline=guest.clock.now(), stopping=stopping)
+    guest.is_quiet = True  # it fails no more
+    handler.undo(task)
+    assert "undone" not in world.steps("agent")
+    handler.end_given_up_undo("e2")
+    assert "undone" not in world.steps("agent")
+    guest._on_fact(EventForgotten("e1", not_undone=("save",)))
+
+    assert world.steps("agent").count("undone") == 1

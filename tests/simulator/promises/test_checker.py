@@ -144,7 +144,7 @@ def timeline(
     **more: Any,
 ) -> ControlExchange:
     """Return a response with the record of an event that was announced at second 2."""
-    told = [
+    recorded = [
         {"at": EPOCH + timedelta(seconds=step[0]), "what": step[1], "by": by, "detail": "".join(step[2:])}
         for step in ((2.0, "Scheduled", notice), *steps)
     ]
@@ -156,7 +156,7 @@ def timeline(
         "description": "",
         "duration": -1,
         "announced_at": EPOCH + timedelta(seconds=2),
-        "steps": told,
+        "steps": recorded,
         **more,
     }
     return asked("GET", f"/v1/events/{id_}", answer=answer, at=at)

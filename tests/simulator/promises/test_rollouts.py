@@ -40,11 +40,11 @@ def asked(
     return ControlExchange("ann", method, path, sends if body else b"", "", 4.9, 5.0, status, answers, groups)
 
 
-def history(*told: Told, at: float = 10.0) -> ControlExchange:
+def history(*facts: Told, at: float = 10.0) -> ControlExchange:
     """Return what the history is read as; what stands behind an announcement is of the same entry."""
     items: list[dict[str, object]] = []
     revision = 1
-    for fact, said in told:
+    for fact, said in facts:
         is_event = not fact.startswith("rollout-")
         revision += not (items and items[-1]["fact"] == "announced")
         detail = {} if is_event else {"rollout": said.split()[1].rstrip(":"), "said": said}

@@ -7,7 +7,7 @@ import msgspec
 
 from forewarn.agent.decision.actions import DecisionSettings, HandlerTraits
 from forewarn.agent.decision.approval_turn import Approver
-from forewarn.agent.decision.facts import AgentFact, CallShared
+from forewarn.agent.decision.facts import AgentFact, CallShared, EventForgotten
 from forewarn.agent.decision.plan import HandlerTerms, OnFailure
 from forewarn.agent.decision.rules import EventRule
 from forewarn.agent.handler import (
@@ -71,6 +71,11 @@ class SimulatedHandler:
         """Note that a shared effect holds for one more event, without a call."""
         self._in_force[event] = None
         self._see("prepared", event)
+
+    def end_given_up_undo(self, event: str) -> None:
+        """Report an undo that the agent gave up waiting for: no later call reports it."""
+        if event in self._unreported and self.prepares:
+            self._see("undone", event)
 
     def do(self, task: Task) -> HandlerResult:
         event = task.event.id
@@ -237,8 +242,12 @@ class AgentGuest(SimulatedGuest):
                 self.wrong.append(f"the agent in {self.vm.name} approved {event}, and {name} was not ready")
 
     def _on_fact(self, fact: AgentFact) -> None:
-        if isinstance(fact, CallShared):  # only ``drain`` is shared, and it prepares
-            self.handlers[fact.handler].join(fact.event)
+        match fact:
+            case CallShared():  # only ``drain`` is shared, and it prepares
+                self.handlers[fact.handler].join(fact.event)
+            case EventForgotten(not_undone=given_up):
+                for name in given_up:
+                    self.handlers[name].end_given_up_undo(fact.event)
 
 
 class _Approval(msgspec.Struct, rename="pascal"):

@@ -76,7 +76,7 @@ class EventLabels:
         self._ids.append(id_.upper())
 
     def id_of(self, label: str) -> str:
-        """Return the id of an event; one that nobody has where the label is not given yet."""
+        """Return the id of an event; an id of no event where the label is not given yet."""
         number = int(label[1:])
         return self._ids[number - 1] if number <= len(self._ids) else "00000000-0000-4000-8000-000000000000"
 
@@ -273,10 +273,10 @@ class Operators:
 
     def _keep_token(self, owner: str, exchange: ControlExchange) -> bool:
         """Let an owner use the token of a response from now on; tell whether there is one."""
-        told = json.loads(exchange.response) if exchange.status == 201 else {}
-        if told.get("token"):
-            self._tokens[owner] = told["id"], told["token"]
-        return "token" in told
+        created = json.loads(exchange.response) if exchange.status == 201 else {}
+        if created.get("token"):
+            self._tokens[owner] = created["id"], created["token"]
+        return "token" in created
 
 
 def _rollout(name: str, terms: str) -> str:

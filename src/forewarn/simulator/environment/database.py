@@ -11,13 +11,13 @@ from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from random import Random
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from forewarn.clocks import Clock
 from forewarn.core.facts import Entry
 from forewarn.journal.codec import pack, unpack
 from forewarn.journal.memory import MemoryJournal
-from forewarn.journal.port import AppendUnknown, JournalFailed, NotWritten, Recovered
+from forewarn.journal.port import AppendUnknown, HistoryBounds, JournalFailed, NotWritten, Recovered
 from forewarn.journal.shared import ClusterState, NodeReport
 from forewarn.journal.shared_memory import SharedMemoryJournal, SharedMemoryStore
 
@@ -25,7 +25,7 @@ _Value = TypeVar("_Value")
 _PLACE = Path("simulated-database")
 _TRAVEL = 0.004
 """Seconds that a notification takes at most."""
-_LONGEST_LATE = 5.0
+LONGEST_LATE = 5.0
 """Seconds after which a late append takes effect, or is refused."""
 
 
@@ -43,7 +43,7 @@ class DatabaseFault(StrEnum):
 
 
 class _EncodedEntries(MemoryJournal):
-    """Entries as bytes: whoever reads them gets copies."""
+    """Entries as bytes: every reader gets copies."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,17 +60,8 @@ class _EncodedEntries(MemoryJournal):
     def entries(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         return iter(_copies(list(super().entries(after, limit))))
 
-    def history(
-        self,
-        subject: str,
-        *,
-        limit: int | None = None,
-        after: int = 0,
-        before: int | None = None,
-        from_oldest: bool = False,
-    ) -> list[Entry]:
-        found = super().history(subject, limit=limit, after=after, before=before, from_oldest=from_oldest)
-        return [copy for entry in found for copy in _copies([entry])]
+    def history(self, subject: str, **bounds: Unpack[HistoryBounds]) -> list[Entry]:
+        return [copy for entry in super().history(subject, **bounds) for copy in _copies([entry])]
 
 
 def _copies(entries: Sequence[Entry]) -> list[Entry]:
@@ -89,7 +80,7 @@ class SimulatedDatabase(SharedMemoryStore):
         self.latency = 0.0
         """Seconds that a heartbeat takes at most beyond the usual."""
         self.is_silent = False
-        """Whether nobody is notified of entries."""
+        """Whether no node is notified of entries."""
         self.next_faults: list[DatabaseFault] = []
         """Faults of the next appends, the first one first."""
         self.lost_heartbeats = 0
@@ -156,17 +147,17 @@ class SimulatedDatabase(SharedMemoryStore):
         del self.committed_at[self.revision :]
         self.tell("broken")
 
-    def wait(self, told: Callable[[str], None]) -> None:
-        self._following[told] = None
+    def wait(self, follower: Callable[[str], None]) -> None:
+        self._following[follower] = None
 
-    def leave_alone(self, told: Callable[[str], None]) -> None:
-        self._following.pop(told, None)
+    def leave_alone(self, follower: Callable[[str], None]) -> None:
+        self._following.pop(follower, None)
 
     def tell(self, what: str) -> None:
         """Wake those who follow."""
         if what == "broken" or not self.is_silent:
-            for told in tuple(self._following):
-                told(what)
+            for follower in tuple(self._following):
+                follower(what)
         else:
             self.on_fault("notification lost")
 
@@ -225,23 +216,15 @@ class SimulatedSharedJournal(SharedMemoryJournal):
             if not late.done():
                 late.set_result(None)
 
-        loop.call_later(self._random.random() * _LONGEST_LATE, carry_out, context=self._outside)
+        loop.call_later(self._random.random() * LONGEST_LATE, carry_out, context=self._outside)
 
     def entries(self, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         self._reach()
         return super().entries(after, limit)
 
-    def history(
-        self,
-        subject: str,
-        *,
-        limit: int | None = None,
-        after: int = 0,
-        before: int | None = None,
-        from_oldest: bool = False,
-    ) -> list[Entry]:
+    def history(self, subject: str, **bounds: Unpack[HistoryBounds]) -> list[Entry]:
         self._reach()
-        return super().history(subject, limit=limit, after=after, before=before, from_oldest=from_oldest)
+        return super().history(subject, **bounds)
 
     def follow(self, after: int, timeout: float) -> bool:
         self._reach()

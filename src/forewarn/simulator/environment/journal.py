@@ -7,11 +7,12 @@ transaction of a database is: after a crash all of its entries are there, or non
 from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import Unpack
 
 from forewarn.core.facts import Entry
 from forewarn.journal.codec import Row, pack, unpack
 from forewarn.journal.memory import MemoryJournal
-from forewarn.journal.port import AppendUnknown, JournalFailed, NotWritten, Recovered, StaleWriter
+from forewarn.journal.port import AppendUnknown, HistoryBounds, JournalFailed, NotWritten, Recovered, StaleWriter
 
 _PLACE = Path("simulated-disk")
 
@@ -28,7 +29,7 @@ class AppendFault(StrEnum):
     CRASH_BEFORE = "crash-before"
     """The process dies before it is durable."""
     CRASH_AFTER = "crash-after"
-    """The process dies when it is durable, before anybody is told."""
+    """The process dies when it is durable, before any caller is answered."""
 
 
 class SimulatedDisk:
@@ -94,17 +95,9 @@ class SimulatedJournal(MemoryJournal):
         self._check_readable()
         return super().entries(after, limit)
 
-    def history(
-        self,
-        subject: str,
-        *,
-        limit: int | None = None,
-        after: int = 0,
-        before: int | None = None,
-        from_oldest: bool = False,
-    ) -> list[Entry]:
+    def history(self, subject: str, **bounds: Unpack[HistoryBounds]) -> list[Entry]:
         self._check_readable()
-        return super().history(subject, limit=limit, after=after, before=before, from_oldest=from_oldest)
+        return super().history(subject, **bounds)
 
     def _read(self) -> None:
         self._check_readable()

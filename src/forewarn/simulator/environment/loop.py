@@ -129,7 +129,7 @@ class Connector(Protocol):
     async def connect(
         self, protocol: asyncio.BaseProtocol, source: str, target: tuple[str, int]
     ) -> asyncio.BaseTransport:
-        """Connect a protocol to a listener; raise OSError where nobody listens."""
+        """Connect a protocol to a listener; raise OSError where there is no listener."""
 
 
 class SimulatedSocket:
@@ -171,7 +171,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._counted_from = 0
         """Number of callbacks when the present second began."""
         self.failures: list[str] = []
-        """What reached the loop's exception handler: code that failed where nobody awaits it."""
+        """What reached the loop's exception handler: code that failed and is not awaited."""
         self._killed: list[SimulatedProcess] = []
         """Killed processes, so that nothing of them is collected, and runs its ``finally``, before the end."""
         self.set_exception_handler(self._note_failure)
@@ -405,11 +405,11 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 return
         handle._run()  # noqa: SLF001 - as asyncio does
 
-    def _note_failure(self, _: asyncio.AbstractEventLoop, told: dict[str, Any]) -> None:
-        if "future" in told and self._killed:
+    def _note_failure(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if "future" in context and self._killed:
             return  # its process was killed before it looked at the future
-        error = told.get("exception")
-        self.failures.append(f"{told.get('message')}: {type(error).__name__}: {error}")
+        error = context.get("exception")
+        self.failures.append(f"{context.get('message')}: {type(error).__name__}: {error}")
 
     def _write_to_self(self) -> None:
         pass

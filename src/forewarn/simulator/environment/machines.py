@@ -179,7 +179,7 @@ class Machines:
 
     def watch(self, process: SimulatedProcess, clock: SimulatedClock, report: Callable[[Observation], None]) -> None:
         """Report to a driver from now on, and begin with what it may have missed."""
-        self._reports = {each: told for each, told in self._reports.items() if each.is_alive and each.node}
+        self._reports = {each: report for each, report in self._reports.items() if each.is_alive and each.node}
         self._reports[process] = report
         self._clock = clock
         self.tell(process, clock)

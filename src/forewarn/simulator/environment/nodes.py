@@ -33,7 +33,7 @@ LONGEST_ELECTION = 5.0
 """Seconds in which a node leads, once one can."""
 _LOOK_EVERY = 0.5
 _SLACK = 0.6
-"""Seconds by which it is noticed late that nobody leads."""
+"""Seconds by which it is noticed late that no node leads."""
 _REMIND = 10.0
 """Seconds after which it is told again that no node can lead."""
 _MOST_SKEW = 2.0
@@ -73,7 +73,7 @@ class SimulatedPeers(ClusterPeers):
 
 
 class _NoCertificates:
-    """Stands for certificates: nobody else is in the simulated network of the nodes."""
+    """Stands for certificates: the simulated network of the nodes has no other callers."""
 
     client = None
     server = SimpleNamespace(context=None)
@@ -192,7 +192,7 @@ class Nodes:
         self._able_since: dict[str, float] = {}
         """Since when each node could have led."""
         self._nobody_since: float | None = None
-        self._told_at = 0.0
+        self._reported_at = 0.0
         """When it was last told that no node can lead."""
         self._lags: deque[tuple[float, float]] = deque([(0.0, 0.0)], maxlen=20)
         """When it was last looked, and how far nodes were behind then."""
@@ -245,7 +245,7 @@ class Nodes:
             node.clock.step(-node.clock.error)
 
     def watch(self) -> None:
-        """Look again and again whether somebody leads."""
+        """Look again and again whether a node leads."""
         now = self._loop.time()
         paused = [now - node.paused_at for node in self.all if node.is_paused]
         self._lags.append((now, max(now - self.as_of(), *paused, 0.0)))
@@ -263,8 +263,8 @@ class Nodes:
             self._nobody_since = None
         elif self._nobody_since is None:
             self._nobody_since = now
-        if not self._able_since and now - self._told_at > _REMIND:
-            self._told_at = now
+        if not self._able_since and now - self._reported_at > _REMIND:
+            self._reported_at = now
             self.on_fault("no node can lead")
         able = min(self._able_since.values(), default=now)
         if self._nobody_since is not None and now - max(self._nobody_since, able) > LONGEST_ELECTION + _SLACK:

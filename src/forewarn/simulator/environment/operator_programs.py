@@ -111,7 +111,7 @@ class ProgramRun:
         program.later(program.pause(), self._begin)
 
     def is_alive(self) -> bool:
-        """Stand for the thread that waits for the run; nobody waits here, the record is read again later."""
+        """Stand for the thread that waits for the run; nothing waits here, the record is read again later."""
         return False
 
     def cut_off(self) -> None:

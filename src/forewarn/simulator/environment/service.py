@@ -233,7 +233,7 @@ class Service:
         }
         sent: list[bytes] = []
         status = 0
-        told: dict[str, str] = {}
+        response_headers: dict[str, str] = {}
         is_given = False
 
         async def receive() -> dict[str, Any]:
@@ -244,10 +244,10 @@ class Service:
             return {"type": "http.request", "body": body, "more_body": False}
 
         async def send(message: dict[str, Any]) -> None:
-            nonlocal status, told
+            nonlocal status, response_headers
             if message["type"] == "http.response.start":
                 status = message["status"]
-                told = {name.decode().lower(): value.decode() for name, value in message["headers"]}
+                response_headers = {name.decode().lower(): value.decode() for name, value in message["headers"]}
             elif message["type"] == "http.response.body":
                 sent.append(message.get("body", b""))
 
@@ -256,7 +256,7 @@ class Service:
             await self.app(scope, receive, send)
         finally:
             if not answered.done():
-                answered.set_result(ControlResponse(status, b"".join(sent), told) if status else None)
+                answered.set_result(ControlResponse(status, b"".join(sent), response_headers) if status else None)
 
     async def _run(self, process: SimulatedProcess) -> None:
         settings = self.settings

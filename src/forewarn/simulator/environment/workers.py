@@ -139,7 +139,7 @@ class SimulatedWorkerProcess:
         return _SimulatedListener(registry, self._site.network, self._site.endpoint, self.process)
 
     def tell_leader_age(self, age: float | None) -> None:
-        """Do nothing: nobody reads it."""
+        """Do nothing: it is never read."""
 
     def end(self, error: CannotFollow) -> None:
         if isinstance(error, FellBehind):

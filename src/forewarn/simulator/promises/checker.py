@@ -2,7 +2,7 @@
 
 This model knows the plan and the bytes that VMs and operators exchange with the service, and nothing of how the
 service keeps its promises. The parts: what VMs are shown (``documents``), the control API
-(``control``), its tokens (``tokens``), single events (``events``), who waits for whom (``turns``), terms of groups
+(``control``), its tokens (``tokens``), single events (``events``), the order of events (``turns``), terms of groups
 (``terms``), what operators set for hosts and VMs (``hosts_and_vms``), rollouts (``rollouts``), notifications
 (``notifications``); here the service itself and the agents.
 
@@ -29,9 +29,10 @@ from forewarn.simulator.exchanges import (
 from forewarn.simulator.plan import Plan
 from forewarn.simulator.promises.control import ControlPromises
 from forewarn.simulator.promises.documents import DocumentPromises
+from forewarn.simulator.promises.event_memory import GivenApproval
 from forewarn.simulator.promises.events import EventPromises
 from forewarn.simulator.promises.hosts_and_vms import HostAndVmPromises
-from forewarn.simulator.promises.memory import CheckerMemory, GivenApproval
+from forewarn.simulator.promises.memory import CheckerMemory
 from forewarn.simulator.promises.notifications import NotificationPromises
 from forewarn.simulator.promises.rollouts import RolloutPromises
 from forewarn.simulator.promises.terms import TermPromises

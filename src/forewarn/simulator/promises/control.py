@@ -8,8 +8,9 @@ import msgspec
 
 from forewarn.simulator.exchanges import ControlExchange
 from forewarn.simulator.promises.documents import DocumentPromises
+from forewarn.simulator.promises.event_memory import GivenApproval, RecordedTimeline
 from forewarn.simulator.promises.events import EventPromises, ShownEvent
-from forewarn.simulator.promises.memory import CheckerMemory, GivenApproval, RecordedTimeline, wall_second, words_of
+from forewarn.simulator.promises.memory import CheckerMemory, wall_second, words_of
 from forewarn.simulator.promises.terms import TermPromises
 
 LONGEST_REQUEST = 60.0
@@ -159,11 +160,11 @@ class ControlPromises:
         members, events = self._memory.members, self._memory.events
         text = exchange.response.decode(errors="replace")
         asked = f"{exchange.path} {exchange.body.decode(errors='replace')}"
-        told = sorted({*_names_in(text, tuple(members.names_hidden_from(groups)))}.difference(words_of(asked)))
+        disclosed = sorted({*_names_in(text, tuple(members.names_hidden_from(groups)))}.difference(words_of(asked)))
         ids = (id_.lower() for id_ in set(_IDS.findall(text)) - set(_IDS.findall(asked)))
-        told += [str(events[id_]) for id_ in sorted(ids) if id_ in events and events[id_].is_hidden_from(groups)]
+        disclosed += [str(events[id_]) for id_ in sorted(ids) if id_ in events and events[id_].is_hidden_from(groups)]
         owner = f"{exchange.who} of {', '.join(groups)}"
-        for name in told:
+        for name in disclosed:
             self._report(exchange.ended_at, f"{owner} was told of {name} by {exchange.method} {exchange.path}")
         named = _EVENT.match(exchange.path)
         event = events.get(named[1].lower()) if named else None
@@ -182,13 +183,13 @@ class ControlPromises:
             return
         try:
             if named:
-                told = msgspec.json.decode(exchange.response, type=RecordedTimeline)
-                self._events.see_timeline(told, exchange.sent_at, exchange.ended_at)
+                timeline = msgspec.json.decode(exchange.response, type=RecordedTimeline)
+                self._events.see_timeline(timeline, exchange.sent_at, exchange.ended_at)
             elif path == "/v1/events":
                 self._see_events(exchange, query)
             elif path in ("/v1/vms", "/v1/fleet") and exchange.groups is None:
-                told_vms = msgspec.json.decode(exchange.response, type=_Vms)
-                for vm in (*told_vms.items, *told_vms.vms):
+                vms = msgspec.json.decode(exchange.response, type=_Vms)
+                for vm in (*vms.items, *vms.vms):
                     self._memory.members.learn(vm.name, vm.group, (vm.update_domain, vm.fault_domain))
             elif found := _GROUP.fullmatch(path):
                 self._see_group(exchange, found[1])
@@ -219,13 +220,13 @@ class ControlPromises:
                     self._events.see_gone(known, exchange.ended_at)
 
     def _see_group(self, exchange: ControlExchange, name: str) -> None:
-        told = msgspec.json.decode(exchange.response, type=_Group)
+        group = msgspec.json.decode(exchange.response, type=_Group)
         where = f"GET {exchange.path} of {exchange.who}"
-        self._documents.see_incarnation(name, told.incarnation, exchange.sent_at, exchange.ended_at, where)
+        self._documents.see_incarnation(name, group.incarnation, exchange.sent_at, exchange.ended_at, where)
         if exchange.groups is None:
-            for vm in told.members:
+            for vm in group.members:
                 self._memory.members.learn(vm, name)
-        for event in told.upcoming:
+        for event in group.upcoming:
             self._events.see(_shown_event(event, exchange, name))
 
     # What is asked for: a key stands for one request, and its result is the same ever after.

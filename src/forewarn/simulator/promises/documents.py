@@ -6,8 +6,9 @@ from functools import lru_cache
 import msgspec
 
 from forewarn.simulator.exchanges import VmExchange
+from forewarn.simulator.promises.event_memory import EventMemory, GivenApproval, HighWater
 from forewarn.simulator.promises.events import EventPromises, ShownEvent
-from forewarn.simulator.promises.memory import CheckerMemory, EventMemory, GivenApproval, HighWater, read_not_before
+from forewarn.simulator.promises.memory import CheckerMemory, read_not_before
 
 LONGEST_POLL = 330.0
 """Seconds in which a GET ends; one with ``Prefer: wait`` waits for up to 300 s."""
@@ -134,7 +135,8 @@ class DocumentPromises:
             self._report(exchange.ended_at, f"{text}, when {known} had been shown for {slack:.0f} s")
         has_waited = exchange.waits and exchange.status == 200 and waited > slack
         is_settled = self._memory.members.group_of(vm) == group  # else it may have joined the group meanwhile
-        if has_waited and is_settled and seen and seen.before(exchange.ended_at - slack) >= incarnation:
+        is_late = has_waited and is_settled and seen and seen.before(exchange.ended_at - slack) >= incarnation
+        if is_late and not self._memory.may_stall(exchange.ended_at - waited, exchange.ended_at):
             text = f"{vm} waited for a change of {group} and was shown {incarnation} late"
             self._report(exchange.ended_at, f"{text}, which others had been shown for {slack:.0f} s")
         since = exchange.ended_at - slack

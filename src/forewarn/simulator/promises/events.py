@@ -9,15 +9,11 @@ from math import inf
 
 import msgspec
 
-from forewarn.simulator.actions import FailDriver
+from forewarn.simulator.actions import FailDatabase, FailDriver
+from forewarn.simulator.environment.database import LONGEST_LATE, DatabaseFault
 from forewarn.simulator.exchanges import MachineOperation
-from forewarn.simulator.promises.memory import (
-    WINDOW_CLOSED,
-    CheckerMemory,
-    EventMemory,
-    RecordedTimeline,
-    wall_second,
-)
+from forewarn.simulator.promises.event_memory import WINDOW_CLOSED, EventMemory, RecordedTimeline
+from forewarn.simulator.promises.memory import CheckerMemory, wall_second
 from forewarn.simulator.promises.terms import RECORDED_NOT_BEFORE, TermPromises
 
 NOTICE = {"Freeze": 900.0, "Reboot": 900.0, "Redeploy": 600.0, "Preempt": 30.0, "Terminate": 300.0}
@@ -86,23 +82,24 @@ class EventPromises:
         self._note(event, GONE, ended_at)
         self._memory.unfinished.get(event.group, {}).pop(event.id, None)
 
-    def see_timeline(self, told: RecordedTimeline, sent_at: float, ended_at: float) -> None:
+    def see_timeline(self, timeline: RecordedTimeline, sent_at: float, ended_at: float) -> None:
         """Check the record of an event against what was shown, and against itself."""
-        event = self._memory.event(told.id, ended_at)
-        fields = {key: getattr(told, key) for key in ("type", "source", "resources", "description", "duration")}
-        self._keeps_its_fields(event, ShownEvent(told.id, told.status, fields, sent_at, ended_at, "its timeline"))
-        self._stays_in_its_group(event, told.group, ended_at, "its timeline")
-        rank = _RANKS.get(told.status, GONE)
+        event = self._memory.event(timeline.id, ended_at)
+        fields = {key: getattr(timeline, key) for key in ("type", "source", "resources", "description", "duration")}
+        shown = ShownEvent(timeline.id, timeline.status, fields, sent_at, ended_at, "its timeline")
+        self._keeps_its_fields(event, shown)
+        self._stays_in_its_group(event, timeline.group, ended_at, "its timeline")
+        rank = _RANKS.get(timeline.status, GONE)
         self._only_moves_forward(event, rank, sent_at, ended_at, "its timeline")
         if rank < event.recorded_ranks.before(sent_at):
-            self._report(ended_at, f"the record of {event} went back to {told.status}")
+            self._report(ended_at, f"the record of {event} went back to {timeline.status}")
         event.recorded_ranks.add(ended_at, rank)
         if rank == GONE:
-            self._ends_once(event, told.status, ended_at)
+            self._ends_once(event, timeline.status, ended_at)
         if ended_at >= event.timeline_at:
-            event.timeline, event.timeline_at = told, ended_at
-        event.without_notice = _without_notice(told)
-        self._is_recorded_in_order(event, told, ended_at)
+            event.timeline, event.timeline_at = timeline, ended_at
+        event.without_notice = _without_notice(timeline)
+        self._is_recorded_in_order(event, timeline, ended_at)
 
     def see_operation(self, done: MachineOperation) -> None:
         """No machine is operated on twice for one event, nor for one that was canceled."""
@@ -217,7 +214,11 @@ class EventPromises:
 
     @property
     def _tolerance(self) -> float:
-        """Seconds that are not counted: notice begins with the decision, which is shown when all workers hold it."""
+        """Seconds that are not counted: notice begins with the decision, which is shown when it is recorded."""
+        if any(
+            isinstance(each, FailDatabase) and each.fault == DatabaseFault.LATE for each in self._memory.plan.actions
+        ):
+            return LONGEST_LATE + 1.0
         return _PUBLISHED if self._memory.plan.workers else _EXACT
 
     def _minimum(self, event: EventMemory) -> float:
@@ -256,13 +257,13 @@ class EventPromises:
     # No machine is operated on for an event that was not Started, or of which it is no VM.
 
     def _is_operated_on_while_started(self, event: EventMemory, now: float) -> None:
-        told, clock = event.timeline, self._memory.clock
+        timeline, clock = event.timeline, self._memory.clock
         for vm, at in event.operated.items():
             if event.resources and vm not in event.resources:
                 self._report(at, f"machine {vm} was operated on for {event}, which is not about it")
             if event.scheduled_at > at:
                 self._report(at, f"machine {vm} was operated on for {event}, which was still Scheduled afterwards")
-            if told is None:
+            if timeline is None:
                 continue
             started = event.recorded_start
             if started is None:
@@ -270,16 +271,16 @@ class EventPromises:
             elif clock.is_steady(at - 600.0, at) and wall_second(started) > clock.at(at) + _EXACT:
                 self._report(at, f"machine {vm} was operated on for {event} before it started by its record")
 
-    def _is_recorded_in_order(self, event: EventMemory, told: RecordedTimeline, at: float) -> None:
+    def _is_recorded_in_order(self, event: EventMemory, timeline: RecordedTimeline, at: float) -> None:
         """Check that the record begins Scheduled, and has one start and one end at most, which comes last."""
-        statuses = [step.what for step in told.steps if step.what in (*_RANKS, "Completed", "Failed", "Canceled")]
+        statuses = [step.what for step in timeline.steps if step.what in (*_RANKS, "Completed", "Failed", "Canceled")]
         expected = ["Scheduled"]
-        if told.status in ("Started", "Completed", "Failed"):
+        if timeline.status in ("Started", "Completed", "Failed"):
             expected.append("Started")
-        if told.status not in expected:
-            expected.append(told.status)
+        if timeline.status not in expected:
+            expected.append(timeline.status)
         if statuses != expected:
-            self._report(at, f"the record of {event} is {told.status}, with the steps {', '.join(statuses)}")
+            self._report(at, f"the record of {event} is {timeline.status}, with the steps {', '.join(statuses)}")
 
     # Every event ends: what is due starts, what has started ends.
 
@@ -292,22 +293,23 @@ class EventPromises:
         return (HANGING if hangs else SETTLING) + events * 20.0 * self._memory.plan.slowness
 
     def _ends(self, event: EventMemory, now: float) -> None:
-        told, clock = event.timeline, self._memory.clock
-        if told is None or event.timeline_at < now - RECENT or told.status not in _RANKS:
+        timeline, clock = event.timeline, self._memory.clock
+        if timeline is None or event.timeline_at < now - RECENT or timeline.status not in _RANKS:
             return
         patience = self.patience(event.group)
-        if not clock.is_steady(now - patience, now) or any("quiet hours" in step.detail for step in told.steps):
+        if not clock.is_steady(now - patience, now) or any("quiet hours" in step.detail for step in timeline.steps):
             return
-        since = clock.at(now) - wall_second(told.steps[-1].at if told.not_before is None else told.not_before)
-        if told.status == "Scheduled" and told.not_before is not None:
-            # Where the clock was set ahead, its notice must pass all the same.
-            notice = (told.not_before - told.steps[0].at).total_seconds()
-            since = min(since, now - event.first_seen_at - notice)
+        since = clock.at(now) - wall_second(timeline.not_before or timeline.steps[-1].at)
+        if timeline.status == "Scheduled" and timeline.not_before is not None:
+            # Where the clock was set ahead, its notice must pass all the same; where it was set back, a start of the
+            # service then counts by it.
+            notice = (timeline.not_before - timeline.steps[0].at).total_seconds()
+            since = min(since, now - event.first_seen_at - notice - clock.set_back_since(event.announced_after))
         if since > patience:
-            what = "Started and does not end" if told.status == "Started" else "due and does not start"
+            what = "Started and does not end" if timeline.status == "Started" else "due and does not start"
             self._report(now, f"{event} is {what}, for {since:.0f} s")
         given = [each for each in event.approvals if each.is_acknowledged and not each.of_vm]
-        if told.status == "Scheduled" and given and now - given[0].sent_at > patience:
+        if timeline.status == "Scheduled" and given and now - given[0].sent_at > patience:
             self._report(now, f"{event} was approved by {given[0].by} at {given[0].sent_at:.3f} s and does not start")
 
 
@@ -319,7 +321,7 @@ def _least_not_before(event: EventMemory) -> float | None:
     return event.least_not_before if event.least_not_before is None else min(event.least_not_before, *advanced, inf)
 
 
-def _without_notice(told: RecordedTimeline) -> str:
+def _without_notice(timeline: RecordedTimeline) -> str:
     """Return why the record says that no notice was owed; empty where it was."""
-    _, mark, reason = told.steps[0].detail.partition("no notice is owed: ") if told.steps else ("", "", "")
+    _, mark, reason = timeline.steps[0].detail.partition("no notice is owed: ") if timeline.steps else ("", "", "")
     return reason if mark else ""

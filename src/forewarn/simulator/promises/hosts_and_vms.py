@@ -22,7 +22,8 @@ from forewarn.simulator.actions import (
     RequestMove,
 )
 from forewarn.simulator.exchanges import ControlExchange, MachineOperation, MachineState, VmExchange
-from forewarn.simulator.promises.memory import AcknowledgedValues, CheckerMemory, EventMemory, wall_second
+from forewarn.simulator.promises.event_memory import EventMemory
+from forewarn.simulator.promises.memory import AcknowledgedValues, CheckerMemory, wall_second
 from forewarn.simulator.promises.rollouts import asks_for_drains
 from forewarn.simulator.promises.terms import TermPromises
 
@@ -43,12 +44,12 @@ _SWITCHES = {"start": False, "deallocate": True}
 _LABELLED = re.compile(r"/v1/vms/([^/?]+)")
 _HOST = re.compile(r"/v1/hosts/([^/?]+)")
 _SET_HOSTS = ("h8", "h9")
-"""Hosts that operators add and remove, and nobody else."""
+"""Hosts that only operators add and remove."""
 _LATER_HOSTS = ("h5", "h6", "h7")
 """Hosts that changes of the fleet add."""
 _GROUP = re.compile(r"/v1/groups/([^/?]+)")
 _SET_GROUPS = ("g8", "g9")
-"""Groups that operators add and remove, and nobody else."""
+"""Groups that only operators add and remove."""
 _LISTS = ("/v1/hosts", "/v1/vms", "/v1/groups")
 _MOVES = ("redeploy", "freeze")
 _NO_LABEL = "none"
@@ -71,7 +72,7 @@ class _ToldGroup(msgspec.Struct):
     name: str
 
 
-class _ToldVm(msgspec.Struct):
+class _ListedVm(msgspec.Struct):
     name: str
     host: str
     deallocated: bool
@@ -116,11 +117,11 @@ class HostAndVmPromises:
         """By VM, when its last start or stop failed."""
         self._repeated: list[tuple[float, MachineOperation]] = []
         """Starts and stops after one that failed, and when that was."""
-        self._told: dict[str, _ToldVm] = {}
-        self._last_told: set[str] = set()
+        self._listed: dict[str, _ListedVm] = {}
+        self._last_listed: set[str] = set()
         self._last_hosts: set[str] = set()
         self._last_hosts_at = 0.0
-        self._told_at: list[tuple[float, _ToldVm]] = []
+        self._listings: list[tuple[float, _ListedVm]] = []
         self._machines: list[MachineState] = []
         self._added = {vm.name for vm in memory.plan.vms}
         self._keys: set[tuple[str, str]] = set()
@@ -152,9 +153,9 @@ class HostAndVmPromises:
         if named := _HOST_OPERATION.fullmatch(path):
             self._see_host_operation(exchange, named[1], is_done=is_done)
         elif path == "/v1/hosts/operations":
-            told = msgspec.json.decode(exchange.response, type=_BulkResult) if is_done else None
-            for host in told.selected if told else (*self._memory.plan.hosts, *_LATER_HOSTS, *_SET_HOSTS):
-                if told is None or host not in told.refused:
+            result = msgspec.json.decode(exchange.response, type=_BulkResult) if is_done else None
+            for host in result.selected if result else (*self._memory.plan.hosts, *_LATER_HOSTS, *_SET_HOSTS):
+                if result is None or host not in result.refused:
                     self._see_host_operation(exchange, host, is_done=is_done)
         elif path == "/v1/vms/operations":
             self._see_bulk(exchange, is_done=is_done)
@@ -209,9 +210,9 @@ class HostAndVmPromises:
             for vm in sorted(self._memory.members.matching(exchange.body)):
                 self._see_switch(exchange, vm, operation, is_done=False)
             return
-        told = msgspec.json.decode(exchange.response, type=_BulkResult)
-        for vm in told.selected:
-            if vm not in told.refused:
+        result = msgspec.json.decode(exchange.response, type=_BulkResult)
+        for vm in result.selected:
+            if vm not in result.refused:
                 self._see_switch(exchange, vm, operation, is_done=True)
 
     def _is_open(self, host: str, begin: float, end: float, what: str) -> None:
@@ -238,8 +239,8 @@ class HostAndVmPromises:
                     verb = "is not shown, and was added" if known else "is shown, and was removed"
                     self._memory.suspect(self._hosts, (name, "exists"), begin, end, f"host {name} {verb}")
             for host in (msgspec.json.decode(item, type=_ToldHost) for item in items):
-                told = {"cordoned": host.cordoned, "state": host.state, "label": host.labels.get("tier", _NO_LABEL)}
-                for key, shown in told.items():
+                values = {"cordoned": host.cordoned, "state": host.state, "label": host.labels.get("tier", _NO_LABEL)}
+                for key, shown in values.items():
                     known = self._hosts.known((host.name, key), begin, end)
                     is_settled = host.name not in self._unsettled_hosts and not (
                         key == "cordoned" and self._has_drains
@@ -248,11 +249,11 @@ class HostAndVmPromises:
                         text = f"host {host.name} is shown with {key} {shown}, and {known} was set"
                         self._memory.suspect(self._hosts, (host.name, key), begin, end, text)
             return
-        self._last_told.clear()
-        for vm in (msgspec.json.decode(item, type=_ToldVm) for item in items):
-            self._last_told.add(vm.name)
-            self._told[vm.name] = vm
-            self._told_at.append((begin, vm))
+        self._last_listed.clear()
+        for vm in (msgspec.json.decode(item, type=_ListedVm) for item in items):
+            self._last_listed.add(vm.name)
+            self._listed[vm.name] = vm
+            self._listings.append((begin, vm))
             label = self._labels.known(vm.name, begin, end)
             shown = vm.labels.get("tier", _NO_LABEL)
             if label not in (None, shown) and vm.name not in self._memory.members.maybe_gone:
@@ -350,14 +351,14 @@ class HostAndVmPromises:
         for machine in self._machines:
             if machine.vm not in memory.members.maybe_gone and machine.exists:
                 self._is_switched(machine, now)
-                self._stands_where_it_is_told(machine, now)
+                self._stands_where_it_is_listed(machine, now)
 
     def _evicts_as_the_terms_say(self, now: float) -> None:
-        """Check that VMs whose eviction deletes them are gone, unless somebody may have added them again."""
+        """Check that VMs that are deleted by their eviction are gone, unless they may have been added again."""
         memory = self._memory
         for event in self._memory.events.values():
             if self._terms.is_deleted_by_eviction(event):
-                there = self._last_told - memory.members.refiled
+                there = self._last_listed - memory.members.refiled
                 left = [vm for vm in event.resources if vm in there and memory.joined.first_sent(vm, None) is None]
                 if left:
                     self._report(now, f"{event} deletes, and {', '.join(left)} is still there")
@@ -366,17 +367,17 @@ class HostAndVmPromises:
         """Check that a VM which arrived on a host that had failed meanwhile is not said to stand there."""
         record = self._memory.event(done.event, done.at).timeline
         arrived = wall_second(record.steps[-1].at) if record and record.status in ("Completed", "Failed") else inf
-        for told_at, vm in self._told_at:
+        for listed_at, vm in self._listings:
             if (
                 vm.name == done.vm
                 and vm.host == done.host
-                and told_at > arrived
+                and listed_at > arrived
                 and vm.host not in self._unsettled_hosts
                 and vm.name not in self._memory.befallen
             ):
                 what = f"{vm.name} arrived at {arrived:.1f} s on {vm.host}"
-                if self._hosts.known((vm.host, "state"), arrived - 0.5, told_at) == "failed":
-                    self._report(told_at, f"{what} and is told to stand there, which had failed")
+                if self._hosts.known((vm.host, "state"), arrived - 0.5, listed_at) == "failed":
+                    self._report(listed_at, f"{what} and is told to stand there, which had failed")
 
     def _is_not_under_an_event(self, exchange: ControlExchange, vm: str) -> None:
         """Check that a VM was deallocated while no event of it was Started."""
@@ -398,9 +399,9 @@ class HostAndVmPromises:
                 now, f"machine {machine.vm} {'runs' if is_down else 'does not run'}, though it was asked not to"
             )
 
-    def _stands_where_it_is_told(self, machine: MachineState, now: float) -> None:
-        memory, told = self._memory, self._told.get(machine.vm)
-        if told is None or told.host == machine.host or machine.host in self._unsettled_hosts:
+    def _stands_where_it_is_listed(self, machine: MachineState, now: float) -> None:
+        memory, listed = self._memory, self._listed.get(machine.vm)
+        if listed is None or listed.host == machine.host or machine.host in self._unsettled_hosts:
             return
         has_failed = self._hosts.may_have_been((machine.host, "state"), "failed")
         moves = (each for each in memory.plan.actions if isinstance(each, RequestMove | EditFleetFile))
@@ -417,7 +418,7 @@ class HostAndVmPromises:
         is_watched = memory.plan.driver == "machines"
         if befallen and not (is_watched and self._was_found(machine.vm, max(befallen))):
             return
-        self._report(now, f"{machine.vm} is told to stand on {told.host}, and its machine stands on {machine.host}")
+        self._report(now, f"{machine.vm} is told to stand on {listed.host}, and its machine stands on {machine.host}")
 
     def _was_found(self, vm: str, after: float) -> bool:
         """Tell whether the service started after that, and nothing else can explain what it found then."""

@@ -1,4 +1,4 @@
-"""Notifications: each event's messages arrive at least once, in their order, and to nobody who may not read them."""
+"""Notifications: each event's messages arrive at least once, in order, and only at receivers that may read them."""
 
 import msgspec
 

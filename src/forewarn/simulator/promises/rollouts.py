@@ -88,13 +88,13 @@ class _RolloutRun:
         self.name = name
         self.terms = terms
         self.edits = edits
-        """The keys that somebody may have changed since."""
+        """The keys that may have been changed since."""
         self.state = "running"
         self.active: set[str] = set()
         self.begun: set[str] = set()
         self.done: set[str] = set()
         self.failed = 0
-        """Failures since somebody last resumed it."""
+        """Failures since it was last resumed."""
         self.checked = 0
         self.events: dict[str, str] = {}
         """The host of each event that has not started."""
@@ -132,7 +132,7 @@ class RolloutPromises:
 
     @property
     def is_windowed(self) -> bool:
-        """Whether a rollout with windows was asked for, or with terms that nobody knows."""
+        """Whether a rollout with windows was asked for, or with unknown terms."""
         return any(terms.windows for asked in self._asked.values() for terms in asked)
 
     def see_control(self, exchange: ControlExchange) -> None:
@@ -175,7 +175,7 @@ class RolloutPromises:
             self._commands.append((run, there))
 
     def _begins_on_an_empty_host(self, run: HostCommandRun, there: list[str]) -> None:
-        """Report a command beside a VM, unless an event that Failed has moved it: nobody knows where it is then."""
+        """Report a command beside a VM, unless an event that Failed may have moved it: its host is unknown then."""
         failed = [self._memory.event(line.event, run.at) for line in self._lines if line.fact == "failed"]
         there = [vm for vm in there if not any(event.operated.get(vm, inf) < run.at for event in failed)]
         if there:

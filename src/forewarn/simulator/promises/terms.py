@@ -9,14 +9,8 @@ from math import ceil, inf
 
 import msgspec
 
-from forewarn.simulator.promises.memory import (
-    WINDOW_CLOSED,
-    CheckerMemory,
-    EventMemory,
-    RecordedTimeline,
-    wall_second,
-    words_of,
-)
+from forewarn.simulator.promises.event_memory import WINDOW_CLOSED, EventMemory, RecordedTimeline
+from forewarn.simulator.promises.memory import CheckerMemory, wall_second, words_of
 
 IDLE = 24 * 3600.0
 """Seconds without a request after which a group is off."""
@@ -156,8 +150,8 @@ class TermPromises:
 
     # An approval that was acknowledged is on record, unless others were enough or the event had started.
 
-    def _keeps_approvals(self, event: EventMemory, told: RecordedTimeline, now: float) -> None:
-        first = min((wall_second(step.at) for step in told.steps if step.what == "approved"), default=inf)
+    def _keeps_approvals(self, event: EventMemory, timeline: RecordedTimeline, now: float) -> None:
+        first = min((wall_second(step.at) for step in timeline.steps if step.what == "approved"), default=inf)
         started = wall_second(event.recorded_start) if event.recorded_start else event.timeline_at
         for each in event.approvals:
             is_owed = each.is_acknowledged and 0.0 < each.ended_at < min(first, started - _AROUND)
@@ -167,21 +161,21 @@ class TermPromises:
 
     # Nothing but a deletion is announced for a VM that is off; a VM that another manager starts is left to it.
 
-    def _is_of_vms_that_run(self, event: EventMemory, told: RecordedTimeline, now: float) -> None:
-        at = wall_second(told.announced_at)
+    def _is_of_vms_that_run(self, event: EventMemory, timeline: RecordedTimeline, now: float) -> None:
+        at = wall_second(timeline.announced_at)
         for vm in event.resources:
             is_down = self._memory.power.known(vm, at - _AROUND, at) is True
             if is_down and event.type != "Terminate" and vm not in self._memory.members.maybe_gone:
                 self._report(now, f"{event} was announced for {vm}, which was deallocated")
-        if told.operation == "vm fail" and self._term(event.group, "restart_after_crash", at, at) is False:
+        if timeline.operation == "vm fail" and self._term(event.group, "restart_after_crash", at, at) is False:
             self._report(now, f"{event} started a VM that crashed, and its group does not want that")
 
     def is_deleted_by_eviction(self, event: EventMemory) -> bool:
         """Tell whether the VMs of an eviction that has completed are surely deleted by it."""
-        told = event.timeline
-        if told is None or told.status != "Completed" or event.type != "Preempt":
+        timeline = event.timeline
+        if timeline is None or timeline.status != "Completed" or event.type != "Preempt":
             return False
-        begin, end = wall_second(told.announced_at), wall_second(told.steps[-1].at)
+        begin, end = wall_second(timeline.announced_at), wall_second(timeline.steps[-1].at)
         return self._term(event.group, "eviction", begin, end + _AROUND) == "delete"
 
     # Where every VM must approve for itself, the word of another is recorded, and does not count.

@@ -3,7 +3,7 @@
 revoked      refused from then on
 rotated      the old secret is refused at once, or is valid for as long as was asked for
 expired      refused from then on
-a viewer's   lets nobody change anything
+a viewer's   changes nothing
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The promises about who waits for whom, by the records of all events; judged at the end, on a clock that was right.
+"""The promises about the order of events, by their records; judged at the end, on a clock that was right.
 
 user operations, Preempt, Terminate   wait for a Started event of one of their VMs, and for nothing else
 platform maintenance                  waits for other maintenance and failures of its group too, in its turn
@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from itertools import combinations
 from math import inf
 
-from forewarn.simulator.promises.memory import CheckerMemory, EventMemory, RecordedTimeline, wall_second
+from forewarn.simulator.promises.event_memory import EventMemory, RecordedTimeline
+from forewarn.simulator.promises.memory import CheckerMemory, wall_second
 from forewarn.simulator.promises.terms import RECORDED_NOT_BEFORE, TermPromises
 
 PROMPT = 1.0
@@ -21,19 +22,19 @@ _UNFINISHED = ("Scheduled", "Started")
 class _Span:
     """When an event was announced, became ready, started and ended, by its record."""
 
-    def __init__(self, event: EventMemory, told: RecordedTimeline) -> None:
+    def __init__(self, event: EventMemory, timeline: RecordedTimeline) -> None:
         self.event = event
-        self.steps = told.steps
-        self.operation = told.operation
-        self.announced = wall_second(told.steps[0].at)
+        self.steps = timeline.steps
+        self.operation = timeline.operation
+        self.announced = wall_second(timeline.steps[0].at)
         started = event.recorded_start
         self.started = inf if started is None else wall_second(started)
         # Not the last step: until its end is durable and published, a VM may still be shown the event.
-        ends = [step for step in told.steps if step.what != "fetched"]
-        self.ended = inf if told.status in _UNFINISHED else wall_second(ends[-1].at)
+        ends = [step for step in timeline.steps if step.what != "fetched"]
+        self.ended = inf if timeline.status in _UNFINISHED else wall_second(ends[-1].at)
         moves = [
             (wall_second(step.at), found)
-            for step in told.steps
+            for step in timeline.steps
             if step.what in ("Scheduled", "postponed", "advanced")
             and (found := RECORDED_NOT_BEFORE.search(step.detail))
         ]
@@ -41,7 +42,7 @@ class _Span:
         self.not_before = _second(moves[-1][1][1]) if moves else unmoved
         self.moved_at = moves[-1][0] if moves else self.announced
         self.is_maintenance = event.takes_turns
-        self.is_quiet = any("quiet hours" in step.detail for step in told.steps)
+        self.is_quiet = any("quiet hours" in step.detail for step in timeline.steps)
 
     @property
     def due_at(self) -> float:

@@ -1,0 +1,144 @@
+"""Which groups and domains VMs may have had, by the plan and by responses."""
+
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from math import inf
+
+import msgspec
+
+from forewarn.simulator.actions import (
+    BefallMachine,
+    DamageMemory,
+    EditFleetFile,
+    RebootGuest,
+    RequestDegradation,
+    RequestFleetChange,
+    RequestHostOperation,
+)
+from forewarn.simulator.plan import Plan
+
+
+class Membership:
+    """The groups and domains that each VM may have had: those of the plan, of its changes, and of responses."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._groups: dict[str, set[str]] = {}
+        self._domains: dict[str, set[tuple[int, int]]] = {}
+        self.all_groups = {group.name for group in plan.groups} | {vm.group for vm in plan.vms}
+        self.unsettled_groups: set[str] = set()
+        """Groups that a change of the fleet may have removed."""
+        self.maybe_down: set[str] = set()
+        """VMs that may have been deallocated."""
+        self.maybe_gone: set[str] = set()
+        """VMs that may have been removed."""
+        self.refiled: set[str] = set()
+        """VMs that the fleet file may have put into another group."""
+        self.may_be_spot: set[str] = set()
+        """VMs that may have become spot VMs."""
+        self.maybe_killed: set[str] = set()
+        """VMs with guests that may have been killed in the middle of a request."""
+        for planned in plan.vms:
+            self.learn(planned.name, planned.group, (planned.update_domain, planned.fault_domain))
+        for action in plan.actions:
+            match action:
+                case RequestFleetChange(change=change):
+                    self._foresee_patch(change)
+                case EditFleetFile(edit=edit, subject=subject, value=value) if edit.endswith("-vm"):
+                    self._foresee_edit(edit, subject, value.partition("/")[0])
+                case EditFleetFile(edit="set-spot", subject=subject):
+                    self.may_be_spot.add(subject)
+                case BefallMachine(vm=vm, what="gone"):
+                    self.maybe_gone.add(vm)
+                    self.maybe_killed.add(vm)
+                case BefallMachine(vm=vm) | RebootGuest(vm=vm) | DamageMemory(vm=vm):
+                    self.maybe_killed.add(vm)
+        degrades = (
+            each
+            for each in plan.actions
+            if isinstance(each, RequestDegradation)
+            or (isinstance(each, RequestHostOperation) and each.operation == "degrade")
+        )
+        self.degrades_from = min((action.at for action in degrades), default=inf)
+        """When a host may first have been said to degrade, which brings events forward."""
+
+    def learn(self, vm: str, group: str, domains: tuple[int, int] | None = None) -> None:
+        self._groups.setdefault(vm, set()).add(group)
+        self.all_groups.add(group)
+        if domains is not None:
+            self._domains.setdefault(vm, set()).add(domains)
+
+    def may_be_in(self, vm: str, group: str) -> bool:
+        return group in self._groups.get(vm, (group,))
+
+    def names_hidden_from(self, groups: Sequence[str]) -> list[str]:
+        """Return the groups, and the VMs that were never in one of these groups."""
+        hidden = [vm for vm, its in self._groups.items() if vm not in groups and its.isdisjoint(groups)]
+        return sorted({*hidden, *self.all_groups.difference(groups, self._groups)})
+
+    def matching(self, bulk: bytes) -> set[str]:
+        """Return the VMs that the selector of a bulk operation may mean."""
+        patterns = msgspec.json.decode(bulk)["select"]["names"]
+        return {vm for vm in self._groups if any(fnmatchcase(vm, pattern) for pattern in patterns)}
+
+    def is_vm(self, name: str) -> bool:
+        return name in self._groups
+
+    def group_of(self, vm: str) -> str:
+        """Return the group of a VM that can have been in only one; empty otherwise."""
+        groups = self._groups.get(vm, ())
+        return next(iter(groups)) if len(groups) == 1 else ""
+
+    def vms_of(self, group: str) -> list[str]:
+        return [vm for vm, groups in self._groups.items() if group in groups]
+
+    def domains_of(self, vms: Iterable[str]) -> set[tuple[int, int]] | None:
+        """Return the update and fault domains of VMs; None where they may have changed."""
+        found: set[tuple[int, int]] = set()
+        for vm in vms:
+            domains = self._domains.get(vm, ())
+            if len(domains) != 1:
+                return None
+            found |= set(domains)
+        return found
+
+    def _foresee_patch(self, change: str) -> None:
+        try:
+            decoded = msgspec.json.decode(change, type=_FleetChange)
+        except msgspec.DecodeError:
+            return
+        for vm in decoded.vms:
+            self.learn(vm.name, vm.group or vm.name)
+            self.learn(vm.name, vm.name)
+            self._domains.setdefault(vm.name, set()).add((vm.update_domain, vm.fault_domain))
+            self.may_be_spot.add(vm.name)
+        self.unsettled_groups.update(decoded.removed_groups, (group.name for group in decoded.groups))
+        self.maybe_gone.update(decoded.removed_vms)
+
+    def _foresee_edit(self, edit: str, vm: str, group: str) -> None:
+        """Expect that the fleet file adds, moves or removes a VM; a group goes with its last VM."""
+        self.unsettled_groups.update(self._groups.get(vm, ()))
+        if edit in ("add-vm", "regroup-vm"):
+            self.learn(vm, group)
+            self.unsettled_groups.add(group)
+            self.refiled.add(vm)
+            self._domains[vm] = set()
+        elif edit == "remove-vm":
+            self.maybe_gone.add(vm)
+
+
+class _ChangedGroup(msgspec.Struct):
+    name: str
+
+
+class _ChangedVm(msgspec.Struct):
+    name: str
+    group: str = ""
+    update_domain: int = 0
+    fault_domain: int = 0
+
+
+class _FleetChange(msgspec.Struct):
+    groups: tuple[_ChangedGroup, ...] = ()
+    vms: tuple[_ChangedVm, ...] = ()
+    removed_groups: tuple[str, ...] = ()
+    removed_vms: tuple[str, ...] = ()
