@@ -174,10 +174,10 @@ def test_wrong_usage_is_told_in_a_sentence(arguments: list[str], said: str, fore
 
 def test_what_happens_is_told_in_sentences() -> None:
     """The announcement, the approval, the start and the end."""
-    told: list[str] = []
+    lines: list[str] = []
 
     async def story(emulation: Emulation) -> None:
-        emulation.node.replica.subscribe(ActivityLog(lambda line: told.append(line.text)))
+        emulation.node.replica.subscribe(ActivityLog(lambda line: lines.append(line.text)))
         controls = Controls(emulation)
         for key in ("r", "a", "J", "p", "J", "s", "c"):
             await controls.press(key)
@@ -186,7 +186,7 @@ def test_what_happens_is_told_in_sentences() -> None:
 
     emulated(story)
 
-    assert told == [
+    assert lines == [
         "Reboot of web-0 is announced, 15 min ahead",
         "web-0 approves the Reboot of web-0",
         "Reboot of web-0 starts: approved by web-0",
@@ -214,15 +214,15 @@ def test_what_happens_is_told_in_sentences() -> None:
 )
 def test_a_key_makes_an_event_happen(key: str, announced: str) -> None:
     """Every type of event has one."""
-    told: list[str] = []
+    lines: list[str] = []
 
     async def story(emulation: Emulation) -> None:
-        emulation.node.replica.subscribe(ActivityLog(lambda line: told.append(line.text)))
+        emulation.node.replica.subscribe(ActivityLog(lambda line: lines.append(line.text)))
         await Controls(emulation).press(key)
 
     emulated(story)
 
-    assert any(line.startswith(announced) for line in told)
+    assert any(line.startswith(announced) for line in lines)
 
 
 def test_keys_choose_and_leave() -> None:
@@ -244,8 +244,8 @@ def test_keys_choose_and_leave() -> None:
 
 def test_a_request_that_repeats_itself_is_counted() -> None:
     """A poller does not fill the screen; another VM, another status or an approval is told anew."""
-    told: list[str] = []
-    activity = ActivityLog(lambda line: told.append(line.text))
+    lines: list[str] = []
+    activity = ActivityLog(lambda line: lines.append(line.text))
 
     async def story(emulation: Emulation) -> None:
         def sent(vm: str, status: int, method: str = "GET") -> SentRequest:
@@ -260,7 +260,7 @@ def test_a_request_that_repeats_itself_is_counted() -> None:
 
     emulated(story)
 
-    assert told == [
+    assert lines == [
         "web-0 asks (2020-07-01): 200",
         "web-1 asks (2020-07-01): 200",
         "web-0 asks (2020-07-01): 429",
@@ -314,9 +314,9 @@ def test_every_key_is_told_on_the_page() -> None:
     """The page and the screen name the same keys."""
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "emulate-events.md").read_text(encoding="utf-8")
     keys = re.findall(r"^\| ((?:`\w`[ |]*)+|tab )", page, re.MULTILINE)
-    told = set(re.findall(r"`(\w)`", " ".join(keys)))
+    documented = set(re.findall(r"`(\w)`", " ".join(keys)))
 
-    assert told == {key for key in KEYS if key != "\t"}
+    assert documented == {key for key in KEYS if key != "\t"}
 
 
 @pytest.mark.end_to_end

@@ -89,13 +89,13 @@ def test_an_announcement_in_quiet_hours_says_when_it_can_start(harness: ApiHarne
     assert ", when quiet hours end, unless approved before them" in one.out
     several = forewarn("host", "reboot", "h1")
     assert several.out.count("at the earliest: quiet hours of web") == 1
-    told = harness.ask("POST", "/v1/vms/web-1/operations", {"operation": "freeze"}).json
-    assert told["announcements"][0]["earliest_start"] == "2026-01-01T06:30:00Z"
-    event = told["announcements"][0]["event"]["id"]
+    announced = harness.ask("POST", "/v1/vms/web-1/operations", {"operation": "freeze"}).json
+    assert announced["announcements"][0]["earliest_start"] == "2026-01-01T06:30:00Z"
+    event = announced["announcements"][0]["event"]["id"]
     assert harness.ask("GET", f"/v1/events/{event}").json["earliest_start"] == "2026-01-01T06:30:00Z"
     harness.enrol("web", "web-1")
-    told = harness.ask("POST", "/v1/vms/web-1/operations", {"operation": "restart"}).json
-    assert told["announcements"][0]["earliest_start"] is None
+    announced = harness.ask("POST", "/v1/vms/web-1/operations", {"operation": "restart"}).json
+    assert announced["announcements"][0]["earliest_start"] is None
 
 
 @pytest.mark.usefixtures("harness")

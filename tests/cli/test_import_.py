@@ -49,10 +49,10 @@ def test_the_plan_comes_before_anything_is_written(forewarn: Forewarn, tmp_path:
 def test_a_service_takes_it_over(harness: ApiHarness, forewarn: Forewarn) -> None:
     """Beside what its fleet has already; as JSON for programs."""
     before = set(harness.node.replica.fleet.vms)
-    told = forewarn("import", "libvirt", f"h1={URI}", "--yes", "--json").json
+    result = forewarn("import", "libvirt", f"h1={URI}", "--yes", "--json").json
 
-    assert [(each["what"], each["kind"], each["name"]) for each in told["changes"]] == [("add", "vm", "test")]
-    assert told["written"] is True
+    assert [(each["what"], each["kind"], each["name"]) for each in result["changes"]] == [("add", "vm", "test")]
+    assert result["written"] is True
     assert set(harness.node.replica.fleet.vms) == before | {"test"}
     assert harness.node.replica.fleet.vms["test"].instance.vm_id == TEST
 
@@ -189,32 +189,32 @@ def test_a_link_stays_and_what_is_no_file_is_refused(forewarn: Forewarn, tmp_pat
 @pytest.mark.end_to_end
 def test_it_stays_in_step(tmp_path: Path) -> None:
     """A machine that is defined while it follows comes in, and goes when it is undefined."""
-    told: list[ImportPlan] = []
+    plans: list[ImportPlan] = []
     target = FileTarget(tmp_path / "fleet.toml")
     with LibvirtSources([f"h1={URI}"]) as sources:
         work = LibvirtImport(sources, target)
         work.write(work.plan())
-        following = threading.Thread(target=work.follow, args=(told.append, 2), daemon=True)
+        following = threading.Thread(target=work.follow, args=(plans.append, 2), daemon=True)
         following.start()
         connection = libvirt.open(URI)
         domain = connection.defineXML(MACHINE.format(name="followed"))
-        wait_for(told, 1)
+        wait_for(plans, 1)
         assert "followed" in target.read().vms
         domain.undefine()
-        wait_for(told, 2)
+        wait_for(plans, 2)
         following.join(60)
         connection.close()
 
-    assert [(change.what, change.name) for plan in told for change in plan.changes] == [
+    assert [(change.what, change.name) for plan in plans for change in plan.changes] == [
         ("add", "followed"),
         ("remove", "followed"),
     ]
     assert set(target.read().vms) == {"test"}
 
 
-def wait_for(told: list[ImportPlan], times: int) -> None:
+def wait_for(plans: list[ImportPlan], times: int) -> None:
     for _ in range(6000):
-        if len(told) >= times:
+        if len(plans) >= times:
             return
         threading.Event().wait(0.01)
     pytest.fail("it was not noticed")

@@ -97,6 +97,7 @@ def test_what_waits_for_whom_is_shown(harness: ApiHarness, forewarn: Forewarn) -
         (("--operation", "reboot", "--all", "--gate-url", "http://127.0.0.1:1/"), "does not answer"),
         (("--command", "update", "--all"), "the driver cannot run commands on hosts"),
         (("--operation", "reboot", "--all", "--window", "Sat 02:00-02:00"), "different times of day"),
+        (("--operation", "reboot", "--hosts", "h1,h2"), "give --hosts once for each"),
     ],
 )
 def test_invalid_input_is_refused_with_its_remedy(forewarn: Forewarn, given: tuple[str, ...], words: str) -> None:
@@ -105,6 +106,18 @@ def test_invalid_input_is_refused_with_its_remedy(forewarn: Forewarn, given: tup
     assert refused.code in (1, 2)
     assert words in refused.err
     assert "Traceback" not in refused.err
+
+
+@pytest.mark.usefixtures("harness")
+def test_what_cannot_be_saved_or_found_says_what_to_do(forewarn: Forewarn) -> None:
+    """A directory that is missing, and a rollout that never was."""
+    given = ("--operation", "reboot", "--hosts", "h1", "--out", "missing/plan.json")
+    unsaved = forewarn("rollout", "plan", "kernel", *given)
+    assert (unsaved.code, "name a file in a directory of yours" in unsaved.err) == (2, True)
+    unknown = forewarn("rollout", "show", "kernel")
+    assert (unknown.code, "'forewarn rollout list --all' shows them" in unknown.err) == (1, True)
+    planned = forewarn("rollout", "plan", "kernel", "--operation", "reboot", "--hosts", "h1")
+    assert "\n1 wave; ends at about" in planned.out
 
 
 def test_a_rollout_is_shown_until_it_has_ended(

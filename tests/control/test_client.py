@@ -172,11 +172,11 @@ def test_a_token_that_is_not_accepted_comes_with_the_remedy() -> None:
 def test_what_is_wrong_with_a_request_is_said_once() -> None:
     """The detail of a problem has its errors already."""
     misfit = FieldError("body.count", "Expected `int` <= 7")
-    told = ProblemDetails(
+    problem = ProblemDetails(
         type="bad-input", title="", status=400, detail="mend: body.count: Expected `int` <= 7", errors=(misfit,)
     )
 
-    assert str(error_of(told)) == "mend: body.count: Expected `int` <= 7"
+    assert str(error_of(problem)) == "mend: body.count: Expected `int` <= 7"
 
 
 def test_a_name_with_a_slash_is_found_by_its_id(client: ControlClient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,9 +237,9 @@ def test_a_change_of_any_size_is_sent_in_lines(harness: ApiHarness) -> None:
     """And happens as one."""
     vms = tuple(Vm(f"new-{number}", "web") for number in range(5))
     with ControlClient(UnixTransport(harness.directory), slice_=2) as client:
-        told = client.change_fleet(FleetDiff(vms=vms, removed_vms=("db",)))
+        result = client.change_fleet(FleetDiff(vms=vms, removed_vms=("db",)))
 
-    assert (told.changed["vms"], told.changed["removed_vms"]) == (5, 1)
+    assert (result.changed["vms"], result.changed["removed_vms"]) == (5, 1)
     assert {"new-4", "web-0"} <= harness.node.replica.fleet.vms.keys()
 
 

@@ -357,8 +357,8 @@ def _operate(
         print_quiet_hours(answer.announcements)
 
 
-for _verb, _told in _STATE_COMMANDS.items():
-    _add_state(_verb, _told)
+for _verb, _description in _STATE_COMMANDS.items():
+    _add_state(_verb, _description)
 
 for _operation in HostOperation:
     if _summary := ANNOUNCEMENTS[Operation.of(OperationScope.HOST, _operation)].summary:

@@ -48,13 +48,24 @@ def plan(client: "ControlClient", name: str, out: Path | None, as_json: bool, **
 
     found = client.plan_rollout(RolloutBody(name=name, terms=read_terms(given)))
     if out and not found.problems:
-        out.write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+        _save(out, msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
     if as_json:
         print_json(found)
     else:
         print_plan(found, datetime.now(UTC), saved=str(out) if out and not found.problems else "")
     if found.problems:
         raise Refused(f"rollout {name} cannot be carried out; see the problems above")
+
+
+def _save(out: Path, plan: bytes) -> None:
+    from forewarn.core.errors import BadInput
+
+    try:
+        out.write_bytes(plan)
+    except OSError as error:
+        raise BadInput(
+            f"{out} cannot be written: {error.strerror or error}; name a file in a directory of yours"
+        ) from None
 
 
 @rollout.command

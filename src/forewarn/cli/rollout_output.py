@@ -44,9 +44,8 @@ def print_plan(plan: "RolloutPlanView", now: datetime, saved: str = "") -> None:
     if plan.prediction:
         prediction = plan.prediction
         first, last = clock(prediction.earliest, now), clock(prediction.latest, now)
-        click.echo(
-            f"{prediction.waves} waves; ends at about {clock(prediction.finish, now)}, between {first} and {last}"
-        )
+        waves = "1 wave" if prediction.waves == 1 else f"{prediction.waves} waves"
+        click.echo(f"{waves}; ends at about {clock(prediction.finish, now)}, between {first} and {last}")
     if saved:
         click.echo(f"saved; start it with: forewarn rollout start {plan.name} --plan {saved}")
 

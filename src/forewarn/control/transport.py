@@ -19,6 +19,7 @@ from forewarn.core.web_addresses import split_web_address
 from forewarn.http.codec import HttpRequest, HttpResponse, MalformedResponse
 from forewarn.http.codec import authority as host_header
 from forewarn.http.connection import HttpClientConnection, TimeLimits, open_tcp, open_unix
+from forewarn.http.tls import make_client_context
 
 READ_TIMEOUT = 300.0
 """Seconds without a word after which the service counts as gone."""
@@ -169,7 +170,7 @@ class WebTransport(Transport):
 
     def _tls(self) -> ssl.SSLContext:
         try:
-            return ssl.create_default_context(cafile=str(self._authority) if self._authority else None)
+            return make_client_context(str(self._authority) if self._authority else None)
         except (OSError, ssl.SSLError) as error:
             raise BadInput(
                 f"{self._authority} is no certificate of an authority: {error.strerror or error}; give one in PEM"

@@ -227,10 +227,10 @@ def test_a_rotated_token_keeps_its_keys_and_its_id(harness: ApiHarness) -> None:
     """The bearer is the same; the old secret opens nothing."""
     old = harness.token("ops")
     first = send(harness, "k", token=old)
-    told = harness.ask("POST", "/v1/tokens/ops/rotate").json
+    rotated = harness.ask("POST", "/v1/tokens/ops/rotate").json
 
-    assert told["id"] == old.split("_")[1]
-    assert send(harness, "k", token=told["token"]).body == first.body
+    assert rotated["id"] == old.split("_")[1]
+    assert send(harness, "k", token=rotated["token"]).body == first.body
     assert send(harness, "k", token=old).status == 401
 
 
@@ -407,12 +407,12 @@ def test_what_may_have_been_recorded_is_found_out_by_asking_again(harness: ApiHa
     unknown = [send(harness, "k"), send(harness, "k")]
     journal.append, journal.reopen = append, reopen  # type: ignore[method-assign]
     harness.clock.advance(timedelta(minutes=1))
-    told = send(harness, "k")
+    repeated = send(harness, "k")
 
     for said in unknown:
         assert (said.status, said.json["type"]) == (503, "urn:forewarn:problem:outcome-unknown")
         assert "ask again with the same key" in said.json["detail"]
-    assert (told.status, told.headers[REPLAYED], carried_out(harness)) == (201, "true", 1)
+    assert (repeated.status, repeated.headers[REPLAYED], carried_out(harness)) == (201, "true", 1)
 
 
 def test_nothing_is_kept_of_locks_that_nobody_holds() -> None:

@@ -1,5 +1,7 @@
 """The dashboard in a real Chromium: login, live updates, actions, accessibility, hostile names, small screens."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, expect
@@ -22,6 +24,7 @@ PAGES = (
     *("/", "/fleet", "/fleet?by=group", "/timeline", "/vms", "/vms/web-0", "/hosts", "/hosts/h1", "/groups"),
     *("/groups/web", "/rollouts", "/history", "/health", "/access", "/notifications"),
 )
+EVERYWHERE = RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True)
 PHONE = {"width": 390, "height": 800}
 
 
@@ -236,12 +239,44 @@ def test_a_page_goes_on_after_a_restart_of_the_service(chromium: Browser, harnes
 
 
 def test_pages_fit_a_phone(chromium: Browser, harness: ApiHarness) -> None:
-    """Nothing is wider than the screen but tables, which scroll by themselves."""
+    """Nothing is wider than the screen but tables, which scroll by themselves; the navigation shows the page."""
     restart(harness)
+    harness.do(StartRollout(id="9" * 32, by=ANN, name="kernel" * 8, terms=EVERYWHERE))
+    harness.advance_rollouts()
+    event = next(iter(harness.node.replica.fleet.events))
     with opened(chromium, harness, viewport=PHONE) as page:
-        for path in PAGES:
+        for path in (*PAGES, f"/events/{event}", f"/rollouts/{'kernel' * 8}", "/vms/nobody"):
             page.goto(path)
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
+            if path != "/vms/nobody":
+                place = page.locator("nav [aria-current]").evaluate("each => each.getBoundingClientRect().toJSON()")
+                assert 0 <= place["left"] < place["right"] <= PHONE["width"], path
+
+
+def test_actions_on_a_selection_stay_in_sight(chromium: Browser, harness: ApiHarness) -> None:
+    """However far down the list the last VM was selected."""
+    many = tuple(Vm(f"web-{number:02}", "web", "h1") for number in range(10, 60))
+    harness.do(ChangeFleet(id="e" * 32, by=ANN, vms=many))
+    for viewport in (PHONE, {"width": 1440, "height": 900}):
+        with opened(chromium, harness, "/vms", viewport=viewport) as page:
+            page.get_by_role("checkbox", name="web-59").check()
+            place = page.get_by_role("button", name="Restart").bounding_box()
+            assert place is not None
+            assert 0 <= place["y"] < viewport["height"]
+            page.get_by_role("button", name="Restart").click(timeout=5_000)
+            expect(page.locator("dialog")).to_contain_text("web-59")
+
+
+def test_a_late_event_says_how_late_it_is(chromium: Browser, harness: ApiHarness) -> None:
+    """Its type and its status are not broken into parts."""
+    harness.clock.advance(datetime.now(UTC) - timedelta(hours=2, minutes=20) - harness.clock.now())
+    restart(harness)
+    harness.clock.advance(timedelta(hours=2, minutes=20))
+    with opened(chromium, harness, viewport={"width": 1280, "height": 800}) as page:
+        expect(page.get_by_role("cell", name="late by 2 h")).to_be_visible()
+        lines = """cell => { const range = document.createRange(); range.selectNodeContents(cell);
+            return new Set([...range.getClientRects()].map((each) => Math.round(each.top))).size; }"""
+        assert [page.locator("td.word").nth(number).evaluate(lines) for number in (0, 1)] == [1, 1]
 
 
 @pytest.mark.parametrize(("width", "height", "letters"), [(1280, 800, 15), (2560, 1440, 22), (3840, 2160, 33)])

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -14,15 +15,19 @@ from forewarn.control.server.metrics import MetricSources
 from forewarn.core.commands import (
     Approve,
     ChangeFleet,
+    Command,
+    DeallocateVm,
     HostOperation,
     OperateHost,
     OperateVm,
     PauseRollout,
+    RecordFetched,
     RecordObservation,
+    SetSubscription,
     StartRollout,
     VmOperation,
 )
-from forewarn.core.facts import Entry
+from forewarn.core.facts import Entry, Fetch
 from forewarn.core.model import (
     NODE,
     ApprovalRule,
@@ -34,6 +39,8 @@ from forewarn.core.model import (
     Observation,
     ObservationKind,
     Role,
+    Subscription,
+    SubscriptionKind,
     Vm,
 )
 from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
@@ -185,21 +192,24 @@ def test_tonight_names_who_has_not_fetched_and_not_approved(harness: ApiHarness)
 
 
 def test_tonight_tells_of_failures_beside_events(harness: ApiHarness, browser: Browser) -> None:
-    """A paused rollout, a crashed VM; an owner is told of neither rollouts nor the VMs of others."""
+    """A paused rollout, a crashed VM, a failed host; an owner is told of no rollout, no host and no VM of others."""
     terms = RolloutTerms(operation=RolloutOperation.REBOOT, hosts=("h1",))
     harness.do(StartRollout(id="5" * 32, by=ANN, name="kernel", terms=terms))
     harness.do(PauseRollout(id="6" * 32, by=ANN, name="kernel"))
     seen = Observation("db", ObservationKind.CRASHED, harness.clock.now())
     harness.do(RecordObservation(id="7" * 32, by=NODE, observation=seen))
+    harness.do(OperateHost(id="8" * 32, by=ANN, operation=HostOperation.DEGRADE, host="h2"))
     browser.log_in(token_of(harness))
     body = browser.get("/").body.decode()
     assert "/rollouts/kernel" in body
     assert "Crashed: VM" in body
+    assert re.search(r"Host <a href=\"/hosts/h2\"><bdi>h2</bdi></a>: <span class=\"problem\">degraded<", body)
 
     browser.log_in(token_of(harness, Role.OWNER, groups=("web",)))
     body = browser.get("/").body.decode()
     assert "kernel" not in body
     assert "Crashed" not in body
+    assert "/hosts/" not in body
 
 
 def test_the_waves_of_an_ended_rollout_are_drawn(harness: ApiHarness, browser: Browser) -> None:
@@ -257,6 +267,50 @@ def test_who_did_what_is_read_once(harness: ApiHarness, browser: Browser) -> Non
     assert ">token-created<" not in browser.get("/vms").body.decode()
 
 
+def test_an_owner_s_pages_read_nothing_because_of_others(harness: ApiHarness, browser: Browser) -> None:
+    """They read the journal again after something happened to its groups, and only then."""
+    harness.enrol("web", "web-0")
+    browser.log_in(token_of(harness, Role.OWNER, groups=("web",)))
+    browser.get("/vms")
+    read: list[str] = []
+    history = harness.journal.history
+
+    def note(subject: str, **span: Any) -> list[Entry]:
+        read.append(subject)
+        return history(subject, **span)
+
+    with patch.object(harness.journal, "history", note):
+        harness.do(OperateVm(id="1" * 32, by=ANN, operation=VmOperation.RESTART, vm="db"))
+        harness.do(DeallocateVm(id="2" * 32, by=ANN, vm="pool_0"))
+        assert "What happened last" in browser.get("/vms").body.decode()
+        assert not read
+        for number, command in enumerate((make_restart, make_deallocation, make_fetch)):
+            harness.do(command(harness, f"{number + 3:032x}"))
+            assert (
+                last_fact(browser.get("/groups").body.decode()) == ("announced", "vm-deallocated", "fetched")[number]
+            )
+        assert read
+
+
+def make_restart(_: ApiHarness, id: str) -> Command:
+    return OperateVm(id=id, by=ANN, operation=VmOperation.RESTART, vm="web-0")
+
+
+def make_deallocation(_: ApiHarness, id: str) -> Command:
+    return DeallocateVm(id=id, by=ANN, vm="web-1")
+
+
+def make_fetch(harness: ApiHarness, id: str) -> Command:
+    (event,) = harness.node.replica.fleet.events_of("web")
+    return RecordFetched(id=id, by=NODE, fetches=(Fetch(event.id, "web-0", harness.clock.now()),))
+
+
+def last_fact(body: str) -> str:
+    """Return the newest of what happened last."""
+    found = re.search(r'<td class="fact">([^<]*)<', body.partition("What happened last")[2])
+    return found[1] if found else ""
+
+
 def test_a_host_without_vms_is_drawn(harness: ApiHarness, browser: Browser) -> None:
     """With its state, such as failed; a search for its name finds it."""
     harness.do(ChangeFleet(id="2" * 32, by=ANN, hosts=(Host("h9"),)))
@@ -274,7 +328,62 @@ EXPORTS = {
     "hosts": {"operator", "viewer"},
     "rollouts": {"operator", "viewer"},
     "tokens": {"operator"},
+    "subscriptions": {"operator"},
 }
+LINKS = {
+    "/": "events",
+    "/fleet": "vms",
+    "/timeline": "events",
+    "/rollouts": "rollouts",
+    "/vms": "vms",
+    "/hosts": "hosts",
+    "/groups": "groups",
+    "/access": "tokens",
+    "/notifications": "subscriptions",
+}
+"""The pages with lists, and the exports to which they lead."""
+
+
+def test_a_page_with_a_list_leads_to_its_exports(harness: ApiHarness, browser: Browser) -> None:
+    """As CSV and as JSON; those of the history have its filters."""
+    harness.do(OperateVm(id="1" * 32, by=ANN, operation=VmOperation.RESTART, vm="web-0"))
+    browser.log_in(token_of(harness))
+
+    for path, name in LINKS.items():
+        body = browser.get(path).body.decode()
+        for form in ("csv", "json"):
+            assert f'href="/export/{name}.{form}"' in body, path
+    assert set(LINKS.values()) == set(EXPORTS)
+    body = browser.get("/history?vm=web-0").body.decode()
+    for form in ("csv", "jsonl"):
+        assert f'href="/v1/history/export?vm=web-0&amp;format={form}"' in body
+
+
+def test_every_page_says_who_did_what(harness: ApiHarness, browser: Browser) -> None:
+    """That of one thing says it of this thing."""
+    harness.enrol("web", "web-0")
+    harness.do(OperateVm(id="1" * 32, by=ANN, operation=VmOperation.RESTART, vm="web-0"))
+    terms = RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True)
+    harness.do(StartRollout(id="9" * 32, by=ANN, name="kernel", terms=terms))
+    event = next(iter(harness.node.replica.fleet.events))
+    browser.log_in(token_of(harness))
+
+    for path in (*PAGES, f"/events/{event}", "/hosts/h1"):
+        body = browser.get(path).body.decode()
+        assert re.search(r"<td><bdi>ann</bdi></td><td class=\"fact\">(announced|rollout-started)<", body), path
+
+
+def test_an_ended_rollout_is_exported(harness: ApiHarness, browser: Browser) -> None:
+    """As the page lists it."""
+    harness.do(ChangeFleet(id="2" * 32, by=ANN, hosts=(Host("h8"),)))
+    terms = RolloutTerms(operation=RolloutOperation.REBOOT, hosts=("h8",))
+    harness.do(StartRollout(id="5" * 32, by=ANN, name="kernel", terms=terms))
+    harness.advance_rollouts()
+    browser.log_in(token_of(harness))
+
+    assert [(row["name"], row["state"]) for row in browser.get("/export/rollouts.json").json] == [
+        ("kernel", "completed")
+    ]
 
 
 @pytest.mark.parametrize("role", list(Role))
@@ -283,6 +392,8 @@ def test_a_list_is_exported_to_its_roles(harness: ApiHarness, browser: Browser, 
     harness.do(OperateVm(id="1" * 32, by=ANN, operation=VmOperation.RESTART, vm="web-0"))
     terms = RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True)
     harness.do(StartRollout(id="9" * 32, by=ANN, name="kernel", terms=terms))
+    hook = Subscription("s1", "ops", SubscriptionKind.WEBHOOK, "https://example.org/path", "c2VjcmV0")
+    harness.do(SetSubscription(id="8" * 32, by=ANN, subscription=hook))
     browser.log_in(token_of(harness, role, groups=("web",) if role is Role.OWNER else ()))
 
     for name, roles in EXPORTS.items():
@@ -290,7 +401,7 @@ def test_a_list_is_exported_to_its_roles(harness: ApiHarness, browser: Browser, 
         assert [each.status for each in said] == [200 if role in roles else 403] * 2, name
         if role in roles:
             assert len(said[0].json) == len(said[1].body.decode().splitlines()) - 1 > 0, name
-            assert b"hash" not in said[0].body
+            assert not re.search(rb"hash|c2VjcmV0|/path", said[0].body + said[1].body)
     vms = {vm["name"] for vm in browser.get("/export/vms.json").json}
     assert vms == ({"web-0", "web-1"} if role is Role.OWNER else {"web-0", "web-1", "pool_0", "db"})
     assert browser.get("/export/secrets.csv").status == 404

@@ -70,8 +70,8 @@ class NotificationHarness:
         groups: tuple[str, ...] = (),
         types: tuple[EventType, ...] = (),
     ) -> Subscription:
-        told = self.node_harness.node.replica.revision
-        wished = Subscription(str(uuid4()), name, kind, target, secret, groups, types, told)
+        revision = self.node_harness.node.replica.revision
+        wished = Subscription(str(uuid4()), name, kind, target, secret, groups, types, revision)
         await self.set(wished)
         return wished
 

@@ -638,8 +638,8 @@ def test_owners_are_told_that_their_vms_were_removed() -> None:
         await harness.node_harness.node.submit(ChangeFleet(id="removal", by=OPERATOR, removed_vms=("web-0", "web-1")))
         await harness.settled()
 
-        for told in (ours.taken, everything.taken):
-            (removed,) = [each.json for each in told if each.json["type"] == "io.forewarn.vm.removed"]
+        for taken in (ours.taken, everything.taken):
+            (removed,) = [each.json for each in taken if each.json["type"] == "io.forewarn.vm.removed"]
             assert (removed["subject"], removed["data"]["Resources"]) == ("web", ["web-0", "web-1"])
             assert removed["data"]["By"] == str(OPERATOR)
         assert few.taken == []

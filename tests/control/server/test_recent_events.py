@@ -68,11 +68,10 @@ def test_what_ended_before_is_read_from_the_journal(harness: ApiHarness) -> None
     assert harness.run(lambda: again.ended(OWNER, 10, "web")) == []
 
 
-def test_a_failure_stays_for_hours_however_many_events_end_after_it(
-    harness: ApiHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_stays_for_hours_however_many_events_end_after_it(harness: ApiHarness) -> None:
     """It is not displaced by the others; it is forgotten after its time."""
-    monkeypatch.setattr("forewarn.control.server.recent_events._MOST", 2)
+    recent = RecentEvents(harness.node, harness.journal, most=2)
+    harness.node.replica.subscribe(recent, "RecentEvents of this test")
     event = announce(harness, 1)
     harness.do(Approve(id="b" * 32, by=ANN, events=(event,)))
     harness.attempt(event)
@@ -80,7 +79,6 @@ def test_a_failure_stays_for_hours_however_many_events_end_after_it(
     harness.do(ReportImpact(id="e" * 32, by=NODE, event=event, result=ImpactResult.FAILED, detail=detail))
     for number in range(10, 16, 2):
         cancel(harness, number + 1, announce(harness, number))
-    recent = harness.context.recent
 
     (failed,) = harness.run(lambda: recent.failures(OPERATOR))
     assert (failed.event.id, failed.reason) == (event, detail)

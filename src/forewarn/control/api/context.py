@@ -12,7 +12,8 @@ from litestar.types import Receive, Scope, Send
 from forewarn.control.api.idempotency import KeyLocks
 from forewarn.control.api.paging import NameIndex
 from forewarn.control.bodies import ClusterStatus, ClusterView, DeliveryReceipt, ListenerView, WorkerView
-from forewarn.control.dashboard.known_lines import KnownLines
+from forewarn.control.dashboard.known_lines import KnownLines, OwnedLines
+from forewarn.control.dashboard.name_search import NameSearch
 from forewarn.control.dashboard.sessions import CSRF_HEADER, LoginLinks, bearer_of, port_of, session_cookie
 from forewarn.control.dashboard.states import DeallocatedVms
 from forewarn.control.notifications.worker import DeliveryStatus
@@ -136,8 +137,10 @@ class ApiContext:
         self.record = EventArchive(node, journal)
         self.recent = RecentEvents(node, journal)
         self.known_lines = KnownLines()
+        self.owned_lines = OwnedLines()
         self.locks = KeyLocks()
         self.names = NameIndex(node.replica)
+        self.search = NameSearch(lambda: node.replica.fleet)
         self.changes = ChangeStream(node, journal)
         self.authenticator = Authenticator(node.clock.now, node.clock.seconds)
         self.links = LoginLinks(node.clock.seconds)
@@ -146,8 +149,10 @@ class ApiContext:
     def follow(self) -> None:
         """Start following commits, from the current fleet."""
         self.node.replica.subscribe(self.names, "Names")
+        self.node.replica.subscribe(self.search, "Search")
         self.node.replica.subscribe(self.recent, "RecentEvents")
         self.node.replica.subscribe(self.known_lines, "KnownLines")
+        self.node.replica.subscribe(self.owned_lines, "OwnedLines")
         self.node.replica.subscribe(self.changes, "Changes")
         self.node.replica.subscribe(self.deallocated, "Deallocated")
 

@@ -27,7 +27,7 @@ from forewarn.control.bodies import (
 from forewarn.core.access import Action
 from forewarn.core.commands import Approve, BulkCommand, CancelEvent, Postponement
 from forewarn.core.errors import Refused, Unknown
-from forewarn.core.fleet import EPOCH
+from forewarn.core.fleet_records import EPOCH
 from forewarn.core.model import BulkOperation, Event, EventStatus, EventType
 from forewarn.wire.azure_names import STATUSES, TYPES, read_status, read_type
 

@@ -13,6 +13,7 @@ from forewarn.control.notifications.mail import MailServer, mail_of
 from forewarn.control.notifications.notification import CLOUD_EVENTS, Notification, cloud_event
 from forewarn.core.errors import ForewarnError
 from forewarn.core.model import Subscription, SubscriptionKind
+from forewarn.http.tls import make_client_context
 from forewarn.http.web_requests import NoWebResponse, WebRequest, send
 from forewarn.signature import sign
 
@@ -87,7 +88,7 @@ class Channels:
         self._origin = origin
         """The name of this service, as the source of notifications."""
         self._now = now
-        self._web = _HttpSender(timeout, tls or ssl.create_default_context())
+        self._web = _HttpSender(timeout, tls or make_client_context())
         self._timeout = timeout
         self.set_mail(mail)
 

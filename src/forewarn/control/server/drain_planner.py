@@ -3,7 +3,7 @@
 from forewarn.control.views import DrainPlanView, PlacementView
 from forewarn.core.errors import Refused
 from forewarn.core.placement import Capacity, DrainPlan
-from forewarn.node.drain_plans import make_drain_plan
+from forewarn.node.drain_plans import DrainPlanMaker
 from forewarn.node.driver import SupportsCapacity
 from forewarn.node.replica import Replica
 
@@ -50,4 +50,4 @@ class DrainPlanner:
         )
 
     async def _plan(self, host: str) -> tuple[DrainPlan, Capacity]:
-        return await make_drain_plan(self._replica, self._driver, host)
+        return await DrainPlanMaker(self._replica, self._driver).plan(host)

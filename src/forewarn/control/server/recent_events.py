@@ -23,8 +23,6 @@ from forewarn.node.node import Node
 
 FAILURES_FOR = timedelta(hours=12)
 """For how long failed events are told, however many have ended since."""
-_MOST = 2_000
-"""Ended events that are kept, and failed ones beside them."""
 _READ = 500
 """Ended events that are read from the journal at first."""
 _SEARCHED = 5_000
@@ -76,9 +74,11 @@ class _FollowedEvents:
 class RecentEvents:
     """Follows commits; answers what ended lately, and when an unfinished event was approved."""
 
-    def __init__(self, node: Node, journal: Journal) -> None:
+    def __init__(self, node: Node, journal: Journal, *, most: int = 2_000) -> None:
+        """``most``: ended events that are kept, and failed ones beside them."""
         self._node = node
         self._journal = journal
+        self._most = most
         self._followed = _FollowedEvents()
         self._ended: dict[str, EndedEvent] = {}
         self._failed: dict[str, EndedEvent] = {}
@@ -109,7 +109,7 @@ class RecentEvents:
         await self._read_past(principal, group)
         fitting = {id_: each for id_, each in self._ended.items() if _fits(each, principal, group)}
         groups = _groups_of(principal, group)
-        if groups and len(fitting) < limit and len(self._ended) >= _MOST and _sees(principal, group):
+        if groups and len(fitting) < limit and len(self._ended) >= self._most and _sees(principal, group):
             # Events of other groups have displaced them.
             found, _ = await self._node.replica.read(lambda: self._past(groups, self._node.clock.now(), []))
             fitting = {id_: each for id_, each in found.items() if _fits(each, principal, group)} | fitting
@@ -122,6 +122,10 @@ class RecentEvents:
         fitting = (each for each in self._failed.values() if each.at >= since and _fits(each, principal, ""))
         return sorted(fitting, key=_end, reverse=True)
 
+    def kept(self) -> tuple[Event, ...]:
+        """Return the ended events that are in memory, whoever may see them."""
+        return tuple(each.event for each in self._ended.values())
+
     def approvals_of(self, id_: str) -> tuple[TimedApproval, ...]:
         """Return the approvals of an unfinished event."""
         return self._followed.approvals.get(id_, ())
@@ -129,14 +133,14 @@ class RecentEvents:
     def _keep(self, ended: EndedEvent) -> None:
         for kept in (self._ended, *((self._failed,) if ended.event.status is lifecycle.LEADS_TO[Failed] else ())):
             kept[ended.event.id] = ended
-            while len(kept) > _MOST:
+            while len(kept) > self._most:
                 del kept[next(iter(kept))]
 
     async def _read_past(self, principal: Principal, group: str) -> None:
         groups = _groups_of(principal, group)
         if groups in self._known or not _sees(principal, group):
             return
-        if len(self._known) >= _MOST:
+        if len(self._known) >= self._most:
             self._known.clear()
         self._known.add(groups)
         live = [event.id for event in principal.known_events(self._node.replica.fleet) if _is_approved(event)][:_READ]

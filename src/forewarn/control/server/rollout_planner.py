@@ -1,41 +1,25 @@
 """Plans rollouts from the committed fleet and from what the journal tells of earlier events."""
 
 import asyncio
-from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from forewarn.control.rollout_views import EndedRollout, RolloutDetail, RolloutView, read_ended
-from forewarn.core.errors import Refused, unknown
-from forewarn.core.facts import (
-    Announced,
-    Approved,
-    Attempted,
-    Completed,
-    Entry,
-    EventEnded,
-    RolloutEnded,
-    RolloutHostChanged,
-    Started,
-)
+from forewarn.core.errors import Refused, Unknown, unknown
+from forewarn.core.facts import RolloutEnded
+from forewarn.core.fleet import Fleet
 from forewarn.core.rollouts.checks import check_gate
-from forewarn.core.rollouts.model import HostStep, RolloutTerms
+from forewarn.core.rollouts.model import RolloutTerms
 from forewarn.core.rollouts.planning import RolloutPlan, make_plan
-from forewarn.core.rollouts.prediction import HOST_COMMAND, Experience, Spread
-from forewarn.core.subjects import FINISHED, ROLLOUTS
+from forewarn.core.subjects import ROLLOUTS
 from forewarn.journal.port import Journal
-from forewarn.node.drain_plans import make_drain_plan
+from forewarn.node.drain_plans import DrainPlanMaker
 from forewarn.node.driver import SupportsCapacity
 from forewarn.node.node import Node
 from forewarn.node.rollout_checks import RolloutChecker
+from forewarn.node.rollout_experience import ExperienceReader, compute_from
 from forewarn.threads import THREADS
 
-_LOOKED_AT = 1_000
-"""Finished events that a prediction is made from."""
-_KEPT_FOR = 60.0
-"""Seconds after which these are read again."""
-_LARGE = 2_000
-"""VMs from which on a plan is made beside the event loop, of a copy of the fleet."""
 _MOST_DRAINS = 20
 """Hosts of the first wave whose drains are planned to see whether all VMs can leave."""
 
@@ -59,19 +43,16 @@ class RolloutPlanner:
         self._capacity = capacity
         self.runs_commands = runs_commands
         self._moves_live = moves_live
-        self._experience = Experience()
-        self._read_at: float | None = None
+        self._experience = ExperienceReader(node)
 
     async def plan(self, name: str, terms: RolloutTerms) -> RolloutPlan:
         """Return what a rollout would do on the fleet as it is, and everything it cannot do."""
         fleet, now, rules = self._node.replica.fleet, self._node.clock.now(), self._node.writer.rules
-        experience = await self._recorded()
-        is_large = len(fleet.vms) > _LARGE
-        whole = fleet.copy() if is_large else fleet
+        experience = await self._experience.read()
 
-        def make() -> RolloutPlan:
+        def make(fleet: Fleet) -> RolloutPlan:
             return make_plan(
-                whole,
+                fleet,
                 name,
                 terms,
                 now,
@@ -81,7 +62,7 @@ class RolloutPlanner:
                 live=self._moves_live,
             )
 
-        plan = await asyncio.get_running_loop().run_in_executor(THREADS, make) if is_large else make()
+        plan = await compute_from(fleet, make)
         if not plan.problems and terms.operation.drains:
             plan = await self._with_drains(plan)
         if not plan.problems:
@@ -102,7 +83,8 @@ class RolloutPlanner:
         entries = await self._node.replica.history(f"rollout:{name}")
         if found := read_ended(entries, name):
             return found
-        raise unknown("rollout", name, self._node.replica.fleet.rollouts)
+        error = unknown("rollout", name, self._node.replica.fleet.rollouts)
+        raise Unknown(f"{error}; 'forewarn rollout list --all' shows them")
 
     async def latest_ended(self, limit: int) -> list[RolloutView]:
         """Return the rollouts that ended last, the latest at the end."""
@@ -120,85 +102,16 @@ class RolloutPlanner:
     async def _with_drains(self, plan: RolloutPlan) -> RolloutPlan:
         """Add the VMs that cannot leave the first hosts: a host is taken down whole when all of them have left."""
         problems: list[str] = []
+        drains = DrainPlanMaker(self._node.replica, self._capacity)
         together = plan.waves[0].hosts if plan.waves else ()
         for host in together[:_MOST_DRAINS]:
             try:
-                found, _ = await make_drain_plan(self._node.replica, self._capacity, host, together)
+                found, _ = await drains.plan(host, together)
             except Refused as refused:
                 problems.append(str(refused))
                 continue
             problems += [f"VM {vm} cannot leave {host}: {why}; move it first" for vm, why in found.left.items()]
         return replace(plan, problems=tuple(problems))
-
-    async def _recorded(self) -> Experience:
-        now = self._node.clock.seconds()
-        if self._read_at is None or now - self._read_at > _KEPT_FOR:
-            self._experience = await self._node.replica.read(self._read)
-            self._read_at = now
-        return self._experience
-
-    def _read(self) -> Experience:
-        ended = self._journal.history(FINISHED, limit=_LOOKED_AT)
-        ids = dict.fromkeys(fact.event for entry in ended for fact in entry.facts if isinstance(fact, EventEnded))
-        lives = [self._journal.history(f"event:{id_}") for id_ in list(ids)[-_LOOKED_AT:]]
-        names = dict.fromkeys(
-            fact.rollout
-            for entry in self._journal.history(ROLLOUTS, limit=10)
-            for fact in entry.facts
-            if isinstance(fact, RolloutEnded)
-        )
-        rollouts = [self._journal.history(f"rollout:{name}") for name in names]
-        return experience_from(lives, rollouts, self._node.driver_name)
-
-
-def experience_from(
-    lives: Iterable[list[Entry]], rollouts: Iterable[list[Entry]] = (), driver: str = ""
-) -> Experience:
-    """Return what the entries about finished events, each with its own, tell of approvals and durations.
-
-    Durations count where ``driver`` alone made them.
-    """
-    approvals: dict[str, list[float]] = {}
-    impacts: dict[str, list[float]] = {}
-    unapproved: set[str] = set()
-    for entries in lives:
-        event = started_at = approved_at = ended_at = None
-        drivers: set[str] = set()
-        for fact in (fact for entry in entries for fact in entry.facts):
-            match fact:
-                case Announced(event=announced):
-                    event = event or announced
-                case Approved(event=id_, counts=True, at=at) if event and id_ == event.id:
-                    approved_at = approved_at or at
-                case Started(event=id_, at=at) if event and id_ == event.id:
-                    started_at = at
-                case Attempted(event=id_, driver=called) if event and id_ == event.id:
-                    drivers.add(called)
-                case Completed(event=id_, at=at) if event and id_ == event.id:
-                    ended_at = at
-        if event and approved_at:
-            approvals.setdefault(event.group, []).append((approved_at - event.announced_at).total_seconds())
-        elif event:
-            unapproved.add(event.group)
-        if event and started_at and ended_at and drivers == {driver}:
-            impacts.setdefault(event.operation, []).append((ended_at - started_at).total_seconds())
-    for entries in rollouts:
-        impacts.setdefault(HOST_COMMAND, []).extend(_command_times(entries, driver))
-    return Experience(
-        {group: Spread.of(times) for group, times in approvals.items()},
-        {operation: Spread.of(times) for operation, times in impacts.items() if times},
-        frozenset(unapproved - approvals.keys()),
-    )
-
-
-def _command_times(entries: Iterable[Entry], driver: str) -> Iterable[float]:
-    begun = {}
-    for fact in (fact for entry in entries for fact in entry.facts):
-        if isinstance(fact, RolloutHostChanged):
-            if fact.step is HostStep.COMMAND and fact.driver == driver:
-                begun[fact.host] = fact.at
-            elif fact.exit_status == 0 and fact.host in begun:
-                yield (fact.at - begun.pop(fact.host)).total_seconds()
 
 
 def _summary(detail: RolloutDetail) -> RolloutView:

@@ -8,6 +8,7 @@ from litestar.params import FromPath
 
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.dashboard.events import event_row
+from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.core.access import Action
 from forewarn.core.model import EventStatus
@@ -50,6 +51,7 @@ async def show_event(
         rollout=present.rollout if present else "",
         row=event_row(context.fleet, present, context.now()) if present else None,
         colours=_COLOURS,
+        last=await recent_lines(context, principal, event=told.id),
         postpone_limit=context.fleet.groups[present.group].terms.policy.postpone_limit if present else 0,
     )
 

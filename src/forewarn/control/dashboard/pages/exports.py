@@ -3,7 +3,7 @@
 import asyncio
 import csv
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -15,25 +15,28 @@ from forewarn.audit.history_lines import quote_formula
 from forewarn.audit.timeline import view_event
 from forewarn.control import views
 from forewarn.control.api.context import ApiContext, ContextDependency, PrincipalDependency
+from forewarn.control.api.subscriptions import view_subscription
+from forewarn.control.dashboard.pages.rollouts import LISTED_ENDED
 from forewarn.control.dashboard.routing import HEADERS, page
 from forewarn.control.rollout_views import view_rollout
 from forewarn.core.access import Action, Principal
 from forewarn.core.errors import Unknown
 
 _TYPES = {"csv": "text/csv; charset=utf-8; header=present", "json": "application/json"}
-_Rows = Iterator[dict[str, Any]]
+_Rows = AsyncIterator[dict[str, Any]]
 """Made from a copy of names, because the fleet may change between two rows."""
 _AT_ONCE = 500
 """Rows that are made before other requests are answered."""
 
 
-def _vms(context: ApiContext, principal: Principal) -> _Rows:
+async def _vms(context: ApiContext, principal: Principal) -> _Rows:
     fleet = context.fleet
-    names = list(principal.known_vms(fleet))
-    return (msgspec.to_builtins(views.view_vm(fleet, vm)) for name in names if (vm := fleet.vms.get(name)))
+    for name in list(principal.known_vms(fleet)):
+        if vm := fleet.vms.get(name):
+            yield msgspec.to_builtins(views.view_vm(fleet, vm))
 
 
-def _hosts(context: ApiContext, _: Principal) -> _Rows:
+async def _hosts(context: ApiContext, _: Principal) -> _Rows:
     fleet = context.fleet
     for name, host in list(fleet.hosts.items()):
         is_cordoned = name in fleet.cordoned
@@ -42,29 +45,36 @@ def _hosts(context: ApiContext, _: Principal) -> _Rows:
         yield {"name": name, "state": state, "cordoned": is_cordoned, **counts}
 
 
-def _groups(context: ApiContext, principal: Principal) -> _Rows:
+async def _groups(context: ApiContext, principal: Principal) -> _Rows:
     fleet, idle_after = context.fleet, context.node.writer.rules.idle_after
     for name in list(principal.known_groups(fleet)):
         if group := fleet.groups.get(name):
             yield msgspec.to_builtins(views.view_group(fleet, group, context.last_asked, idle_after))
 
 
-def _events(context: ApiContext, principal: Principal) -> _Rows:
+async def _events(context: ApiContext, principal: Principal) -> _Rows:
     for event in list(principal.known_events(context.fleet)):
         more = {"group": event.group, "host": event.host, "operation": str(event.operation)}
         approvals = {"fetched_by": event.fetched_by, "approvals": event.approvals, "approved_by": event.approved_by}
         yield msgspec.to_builtins(view_event(event)) | more | approvals
 
 
-def _rollouts(context: ApiContext, _: Principal) -> _Rows:
-    now = context.now()
-    return (msgspec.to_builtins(view_rollout(each, now)) for each in list(context.fleet.rollouts.values()))
+async def _rollouts(context: ApiContext, _: Principal) -> _Rows:
+    """Those that run, then those that ended last, as the page lists them."""
+    running = [view_rollout(each, context.now()) for each in context.fleet.rollouts.values()]
+    for each in (*running, *reversed(await context.rollouts.latest_ended(LISTED_ENDED))):
+        yield msgspec.to_builtins(each)
 
 
-def _tokens(context: ApiContext, _: Principal) -> _Rows:
+async def _tokens(context: ApiContext, _: Principal) -> _Rows:
     fields = ("id", "name", "role", "groups", "created_at", "expires_at")
     for token in list(context.fleet.tokens.values()):
         yield {field: msgspec.to_builtins(getattr(token, field)) for field in fields}
+
+
+async def _subscriptions(context: ApiContext, _: Principal) -> _Rows:
+    for each in list(context.fleet.subscriptions.values()):
+        yield msgspec.to_builtins(view_subscription(context, each))
 
 
 _LISTS: dict[str, tuple[Action, Callable[[ApiContext, Principal], _Rows]]] = {
@@ -74,10 +84,11 @@ _LISTS: dict[str, tuple[Action, Callable[[ApiContext, Principal], _Rows]]] = {
     "events": (Action.READ_VMS, _events),
     "rollouts": (Action.READ_HOSTS, _rollouts),
     "tokens": (Action.KEEP_TOKENS, _tokens),
+    "subscriptions": (Action.KEEP_SUBSCRIPTIONS, _subscriptions),
 }
 
 
-def write_csv(rows: _Rows) -> bytes:
+def write_csv(rows: Iterable[dict[str, Any]]) -> bytes:
     """Write a table; lists are separated by spaces, and what a spreadsheet would take for a formula is quoted."""
     text = io.StringIO()
     writer = csv.writer(text)
@@ -105,11 +116,11 @@ async def export(context: ContextDependency, principal: PrincipalDependency, fil
     action, rows_of = _LISTS[name]
     principal.require(action)
     rows = []
-    for row in rows_of(context, principal):
+    async for row in rows_of(context, principal):
         rows.append(row)
         if len(rows) % _AT_ONCE == 0:
             await asyncio.sleep(0)
-    write = partial(write_csv, iter(rows)) if form == "csv" else partial(msgspec.json.encode, rows)
+    write = partial(write_csv, rows) if form == "csv" else partial(msgspec.json.encode, rows)
     body = await asyncio.to_thread(write)
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{file}"'}
     return Response(body, media_type=_TYPES[form], headers=headers)

@@ -12,6 +12,7 @@ from litestar import Request, Response, Router
 from litestar.params import FromQuery
 
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
+from forewarn.control.dashboard.name_search import NameSearch
 from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import StateFilter, html, page
 from forewarn.control.dashboard.states import EventState, busy_vms, count_by, visible_vms, with_idle
@@ -54,7 +55,14 @@ class FleetView(msgspec.Struct, frozen=True):
 
 
 def view_fleet(
-    fleet: Fleet, principal: Principal, deallocated: Iterable[str], by: str, search: str, state: str, group: str = ""
+    fleet: Fleet,
+    principal: Principal,
+    deallocated: Iterable[str],
+    names_with: NameSearch,
+    by: str,
+    search: str,
+    state: str,
+    group: str = "",
 ) -> FleetView:
     """Return the fleet as this principal sees it, limited to names that contain ``search``, one state, one group."""
     busy = busy_vms(fleet, principal, deallocated)
@@ -64,6 +72,8 @@ def view_fleet(
         )
     elif state and state != EventState.IDLE:
         names = (name for name, each in busy.items() if each == state)
+    elif search and principal.sees_all:
+        names = names_with.find(search)
     else:
         names = visible_vms(fleet, principal)
     if state == EventState.IDLE and not group:
@@ -168,7 +178,9 @@ async def show_fleet(
         request,
         "fleet.html",
         section="fleet",
-        view=view_fleet(context.fleet, principal, context.deallocated.names, by, search, state, group),
+        view=view_fleet(
+            context.fleet, principal, context.deallocated.names, context.search, by, search, state, group
+        ),
         by=by,
         search=search,
         state=state,

@@ -23,7 +23,7 @@ from forewarn.core.rollouts.model import (
     run_key,
 )
 
-_ENDED = 20
+LISTED_ENDED = 20
 """Rollouts that have ended and are listed."""
 
 
@@ -57,7 +57,7 @@ async def list_rollouts(
         "rollouts.html",
         section="rollouts",
         running=[view_rollout(each, now) for each in context.fleet.rollouts.values()],
-        ended=list(reversed(await context.rollouts.latest_ended(_ENDED))),
+        ended=list(reversed(await context.rollouts.latest_ended(LISTED_ENDED))),
         operations=[str(each) for each in RolloutOperation],
         orders=[str(each) for each in RolloutOrder],
         policies=[str(each) for each in FailurePolicy],

@@ -20,10 +20,11 @@ from forewarn.control.rollout_views import RolloutView, view_rollout
 from forewarn.control.server.recent_events import FAILURES_FOR
 from forewarn.core.access import Action, Principal
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Event, EventStatus
+from forewarn.core.model import Event, EventStatus, HostState
 from forewarn.core.rollouts.model import HostRun, HostStep, RolloutState
 
 _AHEAD = timedelta(hours=12)
+_BROKEN = (HostState.FAILED, HostState.DEGRADED)
 _SHOWN = 100
 """Rows of one list; the rest is counted."""
 
@@ -62,13 +63,15 @@ class FleetTroubles(msgspec.Struct, frozen=True):
     """Rollouts that are paused, or behind schedule."""
     failed_hosts: list[HostRun]
     """Hosts that failed in rollouts that have not ended."""
+    hosts: dict[str, HostState]
+    """Hosts that are failed or degraded."""
     crashed: list[str]
     subscriptions: list[SubscriptionView]
     """Those with deliveries that fail."""
 
     @property
     def is_any(self) -> bool:
-        return bool(self.stopped or self.failed_hosts or self.crashed or self.subscriptions)
+        return bool(self.stopped or self.failed_hosts or self.hosts or self.crashed or self.subscriptions)
 
 
 def overview(fleet: Fleet, events: Iterable[Event], now: datetime) -> Overview:
@@ -104,6 +107,7 @@ def troubles(context: ApiContext, principal: Principal) -> FleetTroubles:
         paused=[each for each in rollouts if each.state == RolloutState.PAUSED],
         stopped=[each for each in rollouts if each.state == RolloutState.PAUSED or each.is_late or each.blocked],
         failed_hosts=list(failed),
+        hosts={name: state for name, state in fleet.host_states.items() if sees_hosts and state in _BROKEN},
         crashed=sorted(crashed),
         subscriptions=[each for each in subscriptions if each.state not in ("", DeliveryState.HEALTHY)],
     )

@@ -16,6 +16,8 @@ from forewarn.control.dashboard.states import EventState, busy_vms, state_of
 from forewarn.core.access import Action
 from forewarn.core.model import HostState
 
+_MOST_SORTED = 5_000
+"""VMs that a search found and that are sorted; among more than that, the first ones are soon found in order."""
 _MOST = 500
 """VMs of one list; a search finds the others."""
 
@@ -38,7 +40,9 @@ async def list_vms(
     elif host and principal.may(Action.READ_HOSTS):
         names = sorted(fleet.vms_on(host))
     elif principal.sees_all:
-        names = await context.names.after("vms", "")
+        matches = list(islice(context.search.find(search), _MOST_SORTED + 1))
+        is_few = bool(search) and len(matches) <= _MOST_SORTED
+        names = sorted(matches) if is_few else await context.names.after("vms", "")
     else:
         names = sorted(principal.known_vms(fleet))
     wanted = search.lower()

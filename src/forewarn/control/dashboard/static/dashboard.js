@@ -29,6 +29,13 @@ function prepare() {
   enableSelection();
 }
 
+// On a phone the navigation is wider than the screen.
+function showCurrentPage() {
+  const [nav, current] = [document.querySelector("nav"), document.querySelector("nav [aria-current]")];
+  if (current) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
+}
+
+showCurrentPage();
 redeemLink();
 rememberRegions();
 prepare();

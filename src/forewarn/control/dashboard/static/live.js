@@ -111,14 +111,15 @@ function replace(html, prepare) {
   let isChanged = false;
   let isLeft = false;
   for (const region of document.querySelectorAll("[data-region]")) {
-    const next = fresh.querySelector(`[data-region="${region.dataset.region}"]`)?.innerHTML;
+    const found = fresh.querySelector(`[data-region="${region.dataset.region}"]`);
+    const next = found?.innerHTML;
     if (next === undefined || regions.get(region.dataset.region) === next) continue;
     if (isEditing(region)) { isLeft = true; continue; }
     regions.set(region.dataset.region, next);
     const focused = region.contains(document.activeElement) ? pathOf(document.activeElement, region) : null;
     const open = [...region.querySelectorAll("details")].map((each) => each.open);
     const scrolled = [...region.querySelectorAll(".scroll, pre")].map((each) => [each.scrollLeft, each.scrollTop]);
-    region.innerHTML = next;
+    region.replaceChildren(...found.childNodes); // they are parsed already
     [...region.querySelectorAll("details")].forEach((each, number) => { if (number < open.length) each.open = open[number]; });
     [...region.querySelectorAll(".scroll, pre")].forEach((each, number) => { if (number < scrolled.length) [each.scrollLeft, each.scrollTop] = scrolled[number]; });
     if (focused) find(focused, region)?.focus({ preventScroll: true });

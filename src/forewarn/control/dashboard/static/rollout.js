@@ -26,7 +26,7 @@ function drawn(plan) {
   const parts = [...plan.problems.map((each) => line(each, "problem")), ...plan.notes.map((each) => line(each))];
   const skipped = Object.entries(plan.skipped);
   if (skipped.length) parts.push(line(`${text("skipped")}: ${skipped.slice(0, 10).map(([host, why]) => `${host} (${why})`).join(", ")}`));
-  if (plan.waves.length) parts.unshift(line(`${plan.waves.length} ${text("waves")}${plan.prediction ? ` · ${shown(new Date(plan.prediction.finish))}` : ""}`), chart(plan.waves));
+  if (plan.waves.length) parts.unshift(line(`${plan.waves.length} ${text("waves")}${plan.prediction ? ` · ${text("finish")} ${shown(new Date(plan.prediction.finish))}` : ""}`), chart(plan.waves));
   return parts;
 }
 

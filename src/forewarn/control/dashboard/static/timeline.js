@@ -8,7 +8,7 @@ const ROW = 24 * UNIT;
 const TOP = 28 * UNIT;
 const LETTER = 7 * UNIT; // about the width of one
 const NARROW = 640;
-const STEPS = [10, 30, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86400, 7 * 86400];
+const STEPS = [10, 30, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400];
 let view = null; // [begin, end] in seconds
 let bars = [];
 let moving = []; // what changes with the time: functions of it
@@ -128,7 +128,7 @@ function paint(svg) {
   const [lanes, height] = arrange(now, head, (width - left) / (view[1] - view[0]));
   const parts = [];
   moving = [];
-  const step = STEPS.find((each) => ((width - left) * each) / (view[1] - view[0]) >= 90 * UNIT) ?? STEPS.at(-1) * Math.ceil((view[1] - view[0]) / STEPS.at(-1) / 8);
+  const step = STEPS.find((each) => ((width - left) * each) / (view[1] - view[0]) >= 70 * UNIT) ?? STEPS.at(-1) * Math.ceil((view[1] - view[0]) / STEPS.at(-1) / 8);
   for (let at = Math.ceil(view[0] / step) * step; at < view[1]; at += step) {
     const label = new Date(at * 1000).toLocaleString(undefined, zoned(step >= 86400 ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit", ...(step < 60 ? { second: "2-digit" } : {}), hourCycle: "h23" }));
     parts.push(node("line", { class: "grid", x1: place(at), x2: place(at), y1: 24 * UNIT, y2: height }));

@@ -13,10 +13,15 @@ export function zoned(options) {
   return isUtc() ? { ...options, timeZone: "UTC" } : options;
 }
 
+const TIME = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+const DAY = { year: "numeric", month: "2-digit", day: "2-digit" };
+const formats = new Map(); // to make one takes longer than to use it a hundred times
+
 export function shown(date) {
-  const options = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
-  if (Math.abs(date - Date.now()) > 12 * 3600e3) Object.assign(options, { year: "numeric", month: "2-digit", day: "2-digit" });
-  return date.toLocaleString(undefined, zoned(options)) + (isUtc() ? " UTC" : "");
+  const isFar = Math.abs(date - Date.now()) > 12 * 3600e3;
+  const key = `${isFar} ${isUtc()}`;
+  if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat(undefined, zoned(isFar ? { ...DAY, ...TIME } : TIME)));
+  return formats.get(key).format(date) + (isUtc() ? " UTC" : "");
 }
 
 export function left(seconds) {
@@ -27,7 +32,8 @@ export function left(seconds) {
 
 function tick() {
   for (const each of document.querySelectorAll(".countdown")) {
-    const now = left((new Date(each.dataset.until) - Date.now()) / 1000);
+    const rest = (new Date(each.dataset.until) - Date.now()) / 1000;
+    const now = rest < 0 && each.hasAttribute("data-late") ? `${text("late")} ${left(-rest)}` : left(rest);
     if (each.textContent !== now) each.textContent = now;
   }
 }
@@ -42,6 +48,7 @@ export function showTimes() {
     each.textContent = shown(new Date(each.dateTime));
     each.title = each.dateTime;
   }
+  for (const each of document.querySelectorAll(".duration")) each.textContent = left(Number(each.dataset.seconds)) || each.textContent;
   const zone = document.getElementById("zone");
   if (zone && !zone.onclick) {
     zone.onclick = () => {
