@@ -11,14 +11,14 @@ BASELINE = "32e4f3323bb14c6aefea4e43ae6b6380264183ac"
 _ROOT = Path(__file__).parents[1]
 
 
-def environment(directory: Path) -> dict[str, str]:
+def environment(directory: Path, commit: str = BASELINE) -> dict[str, str]:
     """Extract the baseline's source into a directory; return an environment in which Python imports it."""
     archive = directory / "baseline.tar"
-    command = ["git", "-C", str(_ROOT), "archive", f"--output={archive}", BASELINE, "src"]
+    command = ["git", "-C", str(_ROOT), "archive", f"--output={archive}", commit, "src"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(
-            f"The baseline {BASELINE[:7]} cannot be extracted: {done.stderr.strip()}\n"
+            f"The baseline {commit[:7]} cannot be extracted: {done.stderr.strip()}\n"
             "It needs a clone with the whole history: git fetch --unshallow"
         )
     shutil.unpack_archive(archive, directory / "baseline", filter="data")

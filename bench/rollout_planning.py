@@ -1,12 +1,13 @@
 """``python -m bench.rollout_planning plan|waves VMS HOSTS GROUPS``: what planning and waves cost, printed as JSON."""
 
-import resource
+import os
 import sys
 from datetime import UTC, datetime
 from time import process_time
 
 import msgspec
 
+from bench.processes import peak_memory
 from forewarn.core.commands import AdvanceRollout, CancelRollout, StartRollout
 from forewarn.core.decide import enact
 from forewarn.core.facts import FleetChanged
@@ -100,7 +101,8 @@ def measure_waves(fleet: Fleet) -> WaveCost:
 
 
 def _peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Return the most memory that this program took; ``getrusage`` counts what its parent had when it was started."""
+    return peak_memory(os.getpid())
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ _MEMORY = 1_000_000
 """Kilobytes that should be free: three guests, the service, and some room."""
 
 
-def missing() -> Iterator[str]:
+def missing(tun: Path = _TUN) -> Iterator[str]:
     """Yield what is missing here."""
     if os.geteuid() != 0:
         yield "The demo makes a network of its own, which only root may: run sudo make demo."
@@ -42,8 +42,8 @@ def missing() -> Iterator[str]:
         yield f"Not everything is installed; on Debian: apt-get install {' '.join(packages)}."
     if find_spec("qemu") is None:
         yield "Python's package qemu.qmp is not there: make demo installs it, or pip install 'forewarn[qemu]'."
-    if not _TUN.exists():
-        yield f"There is no {_TUN}, by which guests get their network: modprobe tun, or let the container have it."
+    if not tun.exists():
+        yield f"There is no {tun}, by which guests get their network: modprobe tun, or let the container have it."
     if len(place := tempfile.gettempdir()) > _LONGEST:
         yield f"The path {place} is too long for sockets in it: TMPDIR=/tmp make demo."
     yield from _narrow(Path(place), _ROOM)

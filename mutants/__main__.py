@@ -18,7 +18,7 @@ Key = tuple[str, str, str, str]
 FOUND = (Verdict.KILLED, Verdict.TOO_LONG)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, *, accepted_file: Path = accepted.FILE) -> int:
     """Return 1 where a mutation survived that is not accepted."""
     parser = argparse.ArgumentParser(prog="python -m mutants", description=__doc__)
     parser.add_argument("--sample", type=int, default=200, help="how many mutations; 0 for all")
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--verbose", action="store_true", help="name the test that found each mutation")
     options = parser.parse_args(arguments)
 
-    known = {each.key for each in accepted.parse(accepted.FILE.read_text(encoding="utf-8"))}
+    known = {each.key for each in accepted.parse(accepted_file.read_text(encoding="utf-8"))}
     every = find_mutations(options.files.split())
     if options.again:
         report = findings(options.again.read_text(encoding="utf-8"))

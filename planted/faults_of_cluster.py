@@ -22,7 +22,7 @@ FAULTS = (
         file="src/forewarn/node/leader.py",
         old="        return self.may_act(term) and term == self._node.term",
         new="        return self.may_act(self._node.term)",
-        found_by=("tests/node/test_terms.py", _CLUSTER_NODE),
+        found_by=("tests/node/test_performer_terms.py", _CLUSTER_NODE),
     ),
     Fault(
         name="The lease counts from the answer of the database, not from the question",

@@ -4,7 +4,7 @@ from planted.fault import Fault
 
 _WRITER = "tests/node/test_writer.py"
 _PERFORMER = "tests/node/test_performer.py"
-_TERMS = "tests/node/test_terms.py"
+_TERMS = "tests/node/test_performer_terms.py"
 _ONCE = "No impact is knowingly carried out twice."
 _DURABLE = "No reply, document, driver call or notification precedes the durable fact."
 _REPLY = "The callers learn the result: done, nothing was changed, or unknown."
@@ -119,8 +119,8 @@ FAULTS = (
         name="A failed append is called done",
         promise=_REPLY,
         file="src/forewarn/node/writer.py",
-        old="if is_confirmed and await self._entries_after(after, len(entries)) == entries:",
-        new="if is_confirmed and await self._entries_after(after, len(entries)) is not None:",
+        old="if is_confirmed and await self._journal.entries_after(after, len(entries)) == entries:",
+        new="if is_confirmed and await self._journal.entries_after(after, len(entries)) is not None:",
         found_by=(_WRITER,),
     ),
     Fault(
@@ -135,7 +135,7 @@ FAULTS = (
         name="Writing goes on after a failed append without asking the journal",
         promise="After a failed append the journal is asked for its last revision.",
         file="src/forewarn/node/writer.py",
-        old="        after = self._replica.revision\n        self._is_confirmed = False\n",
+        old="        after = self._replica.revision\n        self._journal.is_confirmed = False\n",
         new="        after = self._replica.revision\n",
         found_by=(_WRITER,),
     ),

@@ -34,8 +34,8 @@ FAULTS = (
         name="A window opens where clocks show its time for the second time",
         promise="A maintenance window opens when clocks there first show it.",
         file="src/forewarn/core/rollouts/windows.py",
-        old="                stretch = quiet_hours.first_shown(begin, period.zone), end\n",
-        new="                stretch = max(quiet_hours._readings(begin, period.zone)), end\n",
+        old="pending.append((quiet_hours.first_shown(begin, period.zone), end))\n",
+        new="pending.append((max(quiet_hours._readings(begin, period.zone)), end))\n",
         found_by=("tests/core/rollouts/test_windows.py",),
     ),
     Fault(

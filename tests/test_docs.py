@@ -120,9 +120,9 @@ def test_the_table_of_operations_is_that_of_the_rules() -> None:
     rules = notice.Rules()
     spelled = {900: "15 min", 600: "10 min", 30: "30 s", 0: "the group's `terminate_notice`"}
     expected = []
-    for operation, told in event_types.ANNOUNCEMENTS.items():
-        least = "none" if operation.is_failure else spelled[int(rules.minimum(told.type).total_seconds())]
-        row = [TYPES[told.type], SOURCES[told.source], least, str(told.duration), told.description]
+    for operation, terms in event_types.ANNOUNCEMENTS.items():
+        least = "none" if operation.is_failure else spelled[int(rules.minimum(terms.type).total_seconds())]
+        row = [TYPES[terms.type], SOURCES[terms.source], least, str(terms.duration), terms.description]
         expected.append([f"`{operation}`", *row])
 
     assert table_below(DOCS / "how-to" / "restart-and-maintain.md", "What each operation announces") == expected
@@ -230,14 +230,14 @@ def test_the_complete_example_for_the_agent_shows_every_key() -> None:
 
 def test_every_dependency_has_its_reason() -> None:
     """What pyproject.toml asks for is spoken of in the decisions."""
-    told = "".join(text(page) for page in (DOCS / "decisions").glob("*.md")).lower()
+    pages = "".join(text(page) for page in (DOCS / "decisions").glob("*.md")).lower()
     project = PROJECT["project"]
     asked = [
         *project["dependencies"],
         *(each for extra in project["optional-dependencies"].values() for each in extra),
     ]
 
-    assert [name for name in (re.split(r"[^\w.-]", each)[0] for each in asked) if name not in told] == []
+    assert [name for name in (re.split(r"[^\w.-]", each)[0] for each in asked) if name not in pages] == []
 
 
 def test_what_holds_a_promise_is_there() -> None:

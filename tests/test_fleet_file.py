@@ -278,8 +278,8 @@ def test_the_first_start_on_an_older_journal_records_the_file_and_logs_every_dif
 
     harness.start(story)
 
-    told = [line.partition("file=")[2].partition(" ")[2] for line in caplog.text.splitlines() if "differs" in line]
-    assert sorted(told) == [
+    found = [line.partition("file=")[2].partition(" ")[2] for line in caplog.text.splitlines() if "differs" in line]
+    assert sorted(found) == [
         'vm=web-0 zone=2 zone_in_file=""',
         'vm=web-1 reason="it is in the file only"',
         'vm=x reason="it is not in the file"',

@@ -22,18 +22,18 @@ def test_only_what_reaches_archives_is_taken_from_the_environment(monkeypatch: p
     assert not {"SECRET", "HOME"} & taken
 
 
-def test_local_indexes_of_pip_are_there_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_indexes_of_pip_are_there_too(tmp_path: Path) -> None:
     """An index of files is mounted whole, for its links lead out of its list; what is elsewhere is fetched."""
     (tmp_path / "index" / "simple").mkdir(parents=True)
     (tmp_path / "wheels").mkdir()
-    monkeypatch.setattr(fresh, "_PIP_FILES", (tmp_path / "pip.conf",))
     (tmp_path / "pip.conf").write_text(
         f"[global]\nfind-links = {tmp_path}/wheels\nextra-index-url = file://{tmp_path}/index/simple"
         " https://mirror.example/simple\ncert = /etc/ssl/certs\n"
     )
 
-    assert {f"{tmp_path}/index", f"{tmp_path}/wheels"} <= set(fresh.pip_places())
-    assert not {place for place in fresh.pip_places() if "mirror" in place or place.startswith("/etc")}
+    places = fresh.pip_places((tmp_path / "pip.conf",))
+    assert {f"{tmp_path}/index", f"{tmp_path}/wheels"} <= set(places)
+    assert not {place for place in places if "mirror" in place or place.startswith("/etc")}
 
 
 @pytest.mark.end_to_end

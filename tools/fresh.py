@@ -18,7 +18,7 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
@@ -231,9 +231,9 @@ def settings() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if _SETTINGS.fullmatch(key)}
 
 
-def pip_places() -> list[str]:
+def pip_places(pip_files: Sequence[Path] = _PIP_FILES) -> list[str]:
     """Return the directories that pip's settings name: indexes and wheels that lie on this machine."""
-    files = [path.expanduser() for path in _PIP_FILES]
+    files = [path.expanduser() for path in pip_files]
     result = [*settings().values(), *(path.read_text(encoding="utf-8") for path in files if path.is_file())]
     return sorted({place for each in result for place in _PIP_PLACES.findall(each) if _is_outside(Path(place))})
 

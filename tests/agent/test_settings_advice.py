@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.agent.decision.rules import Concern, EventRule
+from forewarn.agent.decision.rules import ApprovalMode, Concern, EventRule
 from forewarn.agent.runtime.assembly import make_handlers
 from forewarn.agent.settings import load
 from forewarn.agent.settings_advice import find_doubtful_settings
@@ -63,6 +63,17 @@ def test_a_handler_in_no_rule_is_told() -> None:
     assert list(find_doubtful_settings(rules, ("drain", "tell"))) == [
         "handler 'tell' is in no rule and is never called"
     ]
+
+
+def test_only_handlers_that_an_approval_waits_for_are_told_to_say_what_a_failure_means() -> None:
+    """Where the agent approves at once, or never, no handler can hold the approval."""
+    rules = (
+        EventRule(name="a", types=(FREEZE,), stages=(("tell",),), approval=ApprovalMode.AT_ONCE),
+        EventRule(name="b", stages=(("drain",),), approval=ApprovalMode.WHEN_READY),
+    )
+    (said,) = find_doubtful_settings(rules, (), ("drain", "tell"))
+
+    assert said.startswith("no on_failure is set for drain: the default is hold")
 
 
 @pytest.mark.parametrize(("page", "text"), examples())

@@ -131,6 +131,14 @@ def test_an_agent_that_ends_is_told(agent: LocalServerHarness, program: AgentSoc
         next(changes)
 
 
+def test_it_connects_again_after_it_was_closed(program: AgentSocket) -> None:
+    """With the next request."""
+    program.status()
+    program.close()
+
+    assert program.status().vm == "web-0"
+
+
 def test_where_no_agent_is_it_is_said(tmp_path: Path) -> None:
     """With the place and what to look for."""
     with pytest.raises(Unavailable, match=r"no agent answers on .*agent\.sock.*check that it runs"):

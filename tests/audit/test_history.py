@@ -4,15 +4,27 @@ import sqlite3
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from forewarn.audit.history import HistoryQuery, first_revision_since, read_history_page
+from forewarn.audit.history import HistoryQuery, first_revision_since, read_history_page, read_newest_lines
 from forewarn.audit.history_lines import HistoryLine
-from forewarn.core.commands import ChangeFleet, CreateToken, DeallocateVm, RecordFetched, SetGroup
-from forewarn.core.facts import Fetch
-from forewarn.core.model import NODE, ApprovalRule, Role, Token, Vm
+from forewarn.core.access import Principal
+from forewarn.core.commands import (
+    ChangeFleet,
+    CreateToken,
+    DeallocateVm,
+    OperateVm,
+    RecordFetched,
+    SetGroup,
+    StartVm,
+    VmOperation,
+)
+from forewarn.core.facts import Entry, Fetch
+from forewarn.core.model import NODE, ApprovalRule, Event, Role, Token, Vm
+from forewarn.journal.port import Journal
 from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.testing.journal_contract import NOON, hosts
 from tests.control.history_harness import ADA, OPERATOR, START, VIEWER, HistoryHarness, owner
@@ -284,3 +296,63 @@ def test_what_changed_is_told_where_nothing_is_asked_for_by_name(history_harness
     (line,) = history_harness.ask(HistoryQuery(limit=1)).lines
 
     assert line.detail == {"vms": 1, "changed": {"db-0.host": {"before": "h1", "after": "h2"}}}
+
+
+class _CountingJournal:
+    """A journal that counts the entries that it returns."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self.read = 0
+
+    def history(self, subject: str, **span: Any) -> list[Entry]:
+        found = self._journal.history(subject, **span)
+        self.read += len(found)
+        return found
+
+
+@pytest.mark.parametrize("principal", [OPERATOR, owner("web")], ids=["operator", "owner"])
+@pytest.mark.parametrize("query", [HistoryQuery(limit=15, group="web"), HistoryQuery(limit=15, vm="web-0")])
+def test_the_newest_lines_cost_what_they_are(query: HistoryQuery, principal: Principal) -> None:
+    """However long the history is. They are the newest of all, also of an event that waits since long ago."""
+    history_harness = HistoryHarness()
+    later = START + timedelta(days=300)
+    freeze = OperateVm(id=history_harness.id(), by=ADA, operation=VmOperation.FREEZE, vm="web-0", not_before=later)
+    history_harness.do(freeze)
+    (announced,) = history_harness.fleet.events.values()
+    costs = []
+    for _ in range(3):
+        for _ in range(250):
+            history_harness.finish(history_harness.restart("web-0"))
+        journal = _CountingJournal(history_harness.journal)
+        told = _newest(history_harness, journal, query, principal, [announced])
+        assert told == history_harness.ask(query, principal).lines
+        costs.append(journal.read)
+    history_harness.approve(announced.id, "web-1")
+    history_harness.finish(announced.id)
+    told = _newest(history_harness, history_harness.journal, query, principal, [announced])
+    assert [line.fact for line in told[:4]] == ["completed", "attempted", "started", "approved"]
+
+    assert costs[2] == costs[1] < 1_500
+
+
+def test_the_newest_lines_are_looked_for_until_there_are_enough() -> None:
+    """If the newest entries about a VM have too few of them, older ones are read."""
+    history_harness = HistoryHarness()
+    event = history_harness.freeze("web-0")
+    history_harness.approve(event, "web-0")
+    history_harness.finish(event)
+    for _ in range(250):
+        history_harness.do(DeallocateVm(id=history_harness.id(), by=ADA, vm="web-0"))
+        history_harness.do(StartVm(id=history_harness.id(), by=ADA, vm="web-0"))
+    query = HistoryQuery(limit=15, vm="web-0", caller="web-0")
+
+    told = _newest(history_harness, history_harness.journal, query, OPERATOR, [])
+    assert told == history_harness.ask(query).lines
+    assert [line.fact for line in told] == ["started", "approved"]
+
+
+def _newest(
+    history_harness: HistoryHarness, journal: Any, query: HistoryQuery, principal: Principal, known: list[Event]
+) -> tuple[HistoryLine, ...]:
+    return read_newest_lines(journal, history_harness.fleet, history_harness.revision, query, principal, known)

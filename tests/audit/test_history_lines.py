@@ -10,8 +10,9 @@ import pytest
 from forewarn.audit.history import HistoryQuery
 from forewarn.audit.history_lines import COLUMNS, HistoryFocus, HistoryFormatter, as_csv, as_json_lines
 from forewarn.core.commands import CancelEvent, RecordObservation
-from forewarn.core.facts import Canceled, Entry
-from forewarn.core.model import NODE, Caller, CallerKind, Observation, ObservationKind
+from forewarn.core.declared_keys import HeldChange, HoldReason, RecordKind
+from forewarn.core.facts import Canceled, ChangesHeld, Entry, FleetDeclared
+from forewarn.core.model import NODE, Caller, CallerKind, Host, Observation, ObservationKind
 from tests.control.history_harness import HistoryHarness
 from tests.core.harness import NOON
 
@@ -55,6 +56,7 @@ def test_csv_comes_back_as_it_was() -> None:
     assert dict(zip(head, canceled, strict=True))["by"] == ODD.name
     assert json.loads(dict(zip(head, canceled, strict=True))["detail"]) == lines[0].detail
     assert dict(zip(head, announced, strict=True))["at"] == "2026-03-01T01:00:00Z"
+    assert dict(zip(head, announced, strict=True))["vms"] == "web-0"
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)"])
@@ -102,3 +104,37 @@ def test_a_fact_names_its_group_where_the_announcement_was_deleted() -> None:
     (line,) = formatter.lines(Entry(7, NOON, "c", NODE, (fact,)))
 
     assert (line.event, line.group, line.type, line.vms) == ("E1", "web", "", ())
+
+
+@pytest.mark.parametrize(
+    ("focus", "named"),
+    [
+        (HistoryFocus(), ["h1", "web", "web-0"]),
+        (HistoryFocus(host="h1"), ["h1"]),
+        (HistoryFocus(groups=frozenset({"web"})), ["web"]),
+        (HistoryFocus(vm="web-0"), ["web-0"]),
+        (HistoryFocus(vm="web-1"), []),
+    ],
+)
+def test_a_change_that_is_held_says_of_which_record_and_why(focus: HistoryFocus, named: list[str]) -> None:
+    """Each record has a line of its own, where it is asked for."""
+    kinds = {"h1": RecordKind.HOST, "web": RecordKind.GROUP, "web-0": RecordKind.VM}
+    held = ChangesHeld(
+        tuple(HeldChange(kind, name, HoldReason.EVENT, ("labels",), "e1") for name, kind in kinds.items())
+    )
+    formatter = HistoryFormatter(lambda _: None, lambda _: "", focus)
+
+    lines = list(formatter.lines(Entry(7, NOON, "c", NODE, (held,))))
+
+    assert [line.host or line.group or line.vms[0] for line in lines] == named
+    assert all(line.detail == {"held": True, "because": "e1", "keys": ["labels"]} for line in lines)
+
+
+def test_a_fleet_file_that_replaced_nothing_and_left_out_nothing_says_nothing_of_it() -> None:
+    """Only what happened stands in the detail."""
+    formatter = HistoryFormatter(lambda _: None, lambda _: "", HistoryFocus())
+    declared = FleetDeclared(3, source="fleet.toml", hosts=(Host("h1"),))
+
+    (line,) = formatter.lines(Entry(7, NOON, "c", NODE, (declared,)))
+
+    assert line.detail == {"hosts": 1, "revision": 3, "source": "fleet.toml"}

@@ -24,3 +24,8 @@ def test_a_page_for_people_is_from_no_service(status: int) -> None:
     """A proxy or another server answers there."""
     assert is_service_like(HttpResponse(status, JSON, b"{}"))
     assert not is_service_like(HttpResponse(status, HTML, b"<html></html>"))
+
+
+def test_an_answer_that_is_nested_too_deeply_is_from_no_service() -> None:
+    """Reading it must not end the search for one."""
+    assert not is_service_like(HttpResponse(200, JSON, b"[" * 100_000))

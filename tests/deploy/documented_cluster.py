@@ -96,7 +96,7 @@ class Machine:
         return (done.stdout if is_checked else done.stdout + done.stderr).replace(f"{self.directory}/", "/")
 
     def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("FOREWARN_", "PG"))}
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("FOREWARN_", "PG", "XDG_"))}
         return kept | {
             "PATH": f"{self._cluster.directory}/bin:{Path(sys.executable).parent}:{os.environ['PATH']}",
             "HOME": str(self._cluster.workstation),
@@ -249,7 +249,7 @@ class DocumentedCluster:
         deadline = time.monotonic() + PATIENCE
         while True:
             output = self.machines[place].run(typed.command, is_checked=False)
-            printed = output.replace(__version__, "0.1.0").splitlines()
+            printed = output.replace(__version__, "0.1.0").replace(str(self.workstation), "~").splitlines()
             wanted = [line for line in typed.expected if line.strip()]
             if agrees(tuple(wanted), [line for line in printed if line.strip()]):
                 return

@@ -60,8 +60,8 @@ def known() -> set[str]:
     """Return the names of all samples that the service tells of."""
     metrics = all_metrics()
     text = metrics.render().decode()
-    told = {family.name for family in metrics.collect() if not family.samples}
-    return told | {line.partition("{")[0].partition(" ")[0] for line in text.splitlines() if line[0] != "#"}
+    empty = {family.name for family in metrics.collect() if not family.samples}
+    return empty | {line.partition("{")[0].partition(" ")[0] for line in text.splitlines() if line[0] != "#"}
 
 
 def queries() -> Iterator[tuple[str, str]]:

@@ -1,8 +1,12 @@
 """Which host a VM is best moved to."""
 
+import pytest
+from msgspec.structs import replace
+
 from forewarn.core.model import Host, Vm
-from forewarn.drivers.candidates import sort_by_preference
+from forewarn.drivers.candidates import explain_no_candidate, sort_by_preference
 from forewarn.node.driver import CandidateHost
+from tests.drivers.impacts import impact
 
 MOVED = Vm("web-0", "web", host="h1", update_domain=0, fault_domain=0)
 
@@ -37,3 +41,21 @@ def test_the_fewest_of_the_group_are_hit_together() -> None:
 def test_a_deallocated_vm_is_in_nobodys_way() -> None:
     """It does not run, so it cannot fall together with another."""
     assert order(candidate("h2", (1, 1), deallocated=True), candidate("h3", (1, 0))) == ["h2", "h3"]
+
+
+@pytest.mark.parametrize(
+    ("placements", "target", "said"),
+    [
+        ({"web-0": "h2"}, "", "web-0 was planned to move to h2, which no longer accepts VMs"),
+        ({}, "h3", "web-0 was planned to move to h3, which no longer accepts VMs"),
+        ({"web-0": "h2"}, "h3", "web-0 was planned to move to h2, which no longer accepts VMs"),
+        ({"web-1": "h2"}, "", "there is no other host to move web-0 to"),
+    ],
+)
+def test_the_host_that_was_planned_is_named_where_it_takes_no_vm(
+    placements: dict[str, str], target: str, said: str
+) -> None:
+    """That of the VM itself, else that of the whole event."""
+    event = replace(impact().event, placements=placements, target=target)
+
+    assert explain_no_candidate(MOVED, event).startswith(said)

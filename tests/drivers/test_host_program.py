@@ -10,7 +10,7 @@ import pytest
 from forewarn.clocks import SystemClock
 from forewarn.core.errors import BadInput
 from forewarn.core.model import Host
-from forewarn.drivers.host_program import HostProgram
+from forewarn.drivers.host_program import HostCommands, HostProgram
 from forewarn.node.driver import (
     HostCommand,
     HostCommandEnded,
@@ -74,3 +74,24 @@ def test_a_program_that_is_not_there_is_refused(tmp_path: Path) -> None:
     """At the start of the service."""
     with pytest.raises(BadInput, match="there is no program '/nowhere/x'; give its full path"):
         HostProgram("/nowhere/x", SystemClock(), tmp_path)
+
+
+def test_arguments_of_the_program_come_before_host_and_command(tmp_path: Path) -> None:
+    """As they stand in the settings."""
+    ours = HostProgram([program(tmp_path, 'echo "$@"'), "--site", "east"], SystemClock(), tmp_path)
+    ours.run(command())
+
+    assert outcome(ours.outcome_of, command()) == HostCommandEnded(0, "--site east h1 update kernel")
+
+
+def test_a_driver_runs_commands_by_the_program_of_its_settings(tmp_path: Path) -> None:
+    """And fails them where the settings name none."""
+    driver = HostCommands()
+    for asked in (driver.run_on_host(command()), driver.outcome_on_host(command())):
+        assert isinstance(asked, ImpactFailed)
+        assert asked.reason.startswith("no host_program is set")
+
+    driver.use_host_program(program(tmp_path, "echo done"), SystemClock(), tmp_path)
+    assert driver.runs_commands
+    assert isinstance(driver.run_on_host(command()), ImpactUnderway)
+    assert outcome(driver.outcome_on_host, command()) == HostCommandEnded(0, "done")

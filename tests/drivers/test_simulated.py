@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 
 import pytest
+from msgspec.structs import replace
 
 from forewarn.clocks import ManualClock
 from forewarn.core.errors import BadInput
@@ -160,3 +161,23 @@ def test_without_another_host_a_redeploy_stays_and_a_failed_host_keeps_its_vms()
 
     assert driver.perform(impact(EventType.REDEPLOY, operation="vm redeploy")) == ImpactDone(detail="simulated")
     assert isinstance(driver.perform(impact(EventType.REDEPLOY, operation="host fail")), ImpactFailed)
+
+
+@pytest.mark.parametrize(
+    ("planned", "outcome"),
+    [
+        ("h8", ImpactDone({"web-0": "h8"}, "simulated")),
+        (
+            "h1",
+            ImpactFailed("web-0 was planned to move to h1, which no longer accepts VMs; move it to another host"),
+        ),
+    ],
+)
+def test_a_vm_is_moved_where_it_was_planned_to(planned: str, outcome: ImpactDone | ImpactFailed) -> None:
+    """Also where another host would be preferred; it fails where the planned one takes no VM."""
+    clock = ManualClock(NOW)
+    asked = impact(EventType.REDEPLOY, operation="host redeploy", candidates=CANDIDATES)
+    asked = replace(asked, event=replace(asked.event, placements={"web-0": planned}))
+    driver = SimulatedDriver.from_settings({"redeploy": 0}, clock, 1.0)
+
+    assert driver.perform(asked) == outcome

@@ -269,6 +269,19 @@ def test_what_takes_its_time_is_asked_for(harness: WebhookHarness) -> None:
     assert harness.receiver.done == [asked.event.id]
 
 
+def test_a_receiver_that_cannot_tell_now_is_asked_later(harness: WebhookHarness) -> None:
+    """Not at once, and not before the pause that it asks for."""
+    harness.receiver.takes_its_time = True
+    driver, asked = harness.driver(), impact()
+    driver.perform(asked)
+    harness.receiver.answers = [(429, b"")]
+    before = datetime.now(UTC)
+    outcome = driver.outcome_of(asked)
+
+    assert isinstance(outcome, ImpactUnderway)
+    assert outcome.check_at >= before + timedelta(seconds=1)
+
+
 def test_an_empty_answer_means_that_it_was_taken(harness: WebhookHarness) -> None:
     """204, or any 2xx without a body, is underway."""
     harness.receiver.answers = [(204, b"")]

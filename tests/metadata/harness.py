@@ -167,14 +167,21 @@ WEB = FleetChanged(
 
 @asynccontextmanager
 async def harness(
-    limits: Limits = GENEROUS, *, facts: Iterable[AnyFact] = (WEB,), is_enrolled: bool = True, default_vm: str = ""
+    limits: Limits = GENEROUS,
+    *,
+    facts: Iterable[AnyFact] = (WEB,),
+    is_enrolled: bool = True,
+    default_vm: str = "",
+    tick: float = 1.0,
+    pause: float = 0.5,
 ) -> AsyncIterator["RunningMetadataHarness"]:
     """Run a service whose fleet is one group of two VMs, at 127.0.0.1 and 127.0.0.2."""
     running = RunningMetadataHarness(limits, default_vm)
+    running.registry = ConnectionRegistry(running.service, limits, tick=tick)
     running.commit(*facts)
     if is_enrolled:
         running.commit(*(Enrolled(group, NOW, "") for group in running.fleet.groups))
-    running.listener = MetadataListener(running.registry, bind("127.0.0.1", 0))
+    running.listener = MetadataListener(running.registry, bind("127.0.0.1", 0), pause=pause)
     await running.listener.start()
     try:
         yield running
@@ -186,7 +193,7 @@ async def harness(
 
 
 class RunningMetadataHarness(MetadataHarness):
-    """A site that listens."""
+    """A service that listens."""
 
     listener: MetadataListener
 

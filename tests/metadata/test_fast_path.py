@@ -88,6 +88,21 @@ async def test_who_leaves_during_a_long_poll_is_forgotten() -> None:
 
 
 @on_both_loops
+async def test_who_sends_during_a_long_poll_waits_on() -> None:
+    """The next request is answered after the change that the first one waits for."""
+    async with harness() as service:
+        caller = await service.call(LONG_POLL)
+        await service.settle()
+        await caller.send(get("/metadata/versions"))
+        await service.settle()
+        assert caller.has_nothing()
+        assert len(service.service.long_polls) == 1
+        service.announce("e1")
+        assert b"e1" in (await caller.answer()).body.lower()
+        assert b"apiVersions" in (await caller.answer()).body
+
+
+@on_both_loops
 async def test_a_refused_approval_is_answered_and_the_connection_stays() -> None:
     """The next request on the connection is answered too."""
     async with harness() as service:

@@ -197,12 +197,9 @@ async def test_connections_are_counted_until_they_close() -> None:
 
 
 @on_both_loops
-async def test_running_out_of_files_is_survived(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_running_out_of_files_is_survived(caplog: pytest.LogCaptureFixture) -> None:
     """When no file is left, accepting pauses and is taken up again; whoever knocked is answered then."""
-    monkeypatch.setattr("forewarn.metadata.listener._PAUSE", 0.01)
-    async with harness() as service:
+    async with harness(pause=0.01) as service:
         failures = [OSError(errno.EMFILE, "Too many open files")]
         (listening,) = service.listener._sockets
         accept = listening._accept  # type: ignore[attr-defined]
@@ -330,9 +327,8 @@ async def test_loops_that_cannot_watch_a_socket_serve_all_the_same(monkeypatch: 
 
 
 @on_both_loops
-async def test_it_is_sampled_how_long_a_request_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_is_sampled_how_long_a_request_waits() -> None:
     """With each tick, which waits as a request does: here it was due two seconds before it could come."""
-    monkeypatch.setattr("forewarn.metadata.connections._TICK", -2.0)
-    async with harness() as service:
+    async with harness(tick=-2.0) as service:
         await service.settle()
         assert service.service.delays.counts[-1] > 0

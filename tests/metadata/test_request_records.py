@@ -257,20 +257,20 @@ def test_what_could_not_be_recorded_is_recorded_when_the_journal_can_be_written_
     """A full disk costs no note of who saw an event, and does not fill the log with attempts."""
 
     async def story(node_harness: NodeHarness, harness: RecorderHarness) -> None:
-        append, attempts = node_harness.node._journal.append, 0
+        append, attempts = node_harness.node.journal.append, 0
 
         def fail(*_: object) -> None:
             nonlocal attempts
             attempts += 1
             raise NotWritten("the disk is full")
 
-        node_harness.node._journal.append = fail  # type: ignore[method-assign, assignment]
+        node_harness.node.journal.append = fail  # type: ignore[method-assign, assignment]
         harness.show("web-1")
         for _ in range(120):
             node_harness.clock.advance(SECOND)
             await harness.settled()
         assert 1 < attempts < 12
-        node_harness.node._journal.append = append  # type: ignore[method-assign]
+        node_harness.node.journal.append = append  # type: ignore[method-assign]
         harness.show("web-2")
         node_harness.clock.advance(60 * SECOND)
         await harness.settled()

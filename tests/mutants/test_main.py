@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from mutants import __main__ as program
-from mutants import accepted
 from mutants.__main__ import PATTERNS, describe, find_files, find_mutations, findings, is_counted, sample
 from mutants.mutations import Mutation, mutations_of
 from mutants.session import ROOT, Finding, Verdict
@@ -64,14 +63,14 @@ def test_an_accepted_mutation_does_not_change_the_rest_of_a_sample(
 
     monkeypatch.setattr(program, "judge", keep)
     monkeypatch.setattr(signal, "signal", lambda *_: None)
-    monkeypatch.setattr(accepted, "FILE", tmp_path / "accepted.txt")
+    known = tmp_path / "accepted.txt"
     arguments = ["--sample", "10", "--files", "src/forewarn/core/turns.py"]
 
-    accepted.FILE.write_text("", encoding="utf-8")
-    program.main(arguments)
+    known.write_text("", encoding="utf-8")
+    program.main(arguments, accepted_file=known)
     first = judged[0][3]
-    accepted.FILE.write_text(describe(Finding(first, Verdict.SURVIVED)), encoding="utf-8")
-    program.main(arguments)
+    known.write_text(describe(Finding(first, Verdict.SURVIVED)), encoding="utf-8")
+    program.main(arguments, accepted_file=known)
 
     assert judged[1] == [each for each in judged[0] if each.key != first.key]
 

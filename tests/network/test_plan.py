@@ -181,6 +181,20 @@ def test_only_vms_of_this_host_are_guests() -> None:
     assert [guest.name for guest in desired_network(replace(SETTINGS, network=network), vms).guests] == ["web-0"]
 
 
+def test_packets_of_other_hosts_arrive_by_the_uplink_and_by_hardware() -> None:
+    """A tap or a veth on the bridge belongs to a guest or a container."""
+    current = CurrentNetwork(
+        links={
+            "eth0": CurrentLink(True, bridge="forewarn0"),
+            "tap0": CurrentLink(True, bridge="forewarn0", kind="tun"),
+            "eth1": CurrentLink(True, bridge="br1"),
+        }
+    )
+
+    assert desired().outbound_ports(current) == ("eth0",)
+    assert desired(network=NetworkSettings(uplink="bond0")).outbound_ports(current) == ("bond0", "eth0")
+
+
 def test_a_bridge_has_a_mac_of_its_own() -> None:
     """It is the same each time, another one for another bridge, and nobody's by birth."""
     mac = mac_of("forewarn0")

@@ -69,7 +69,9 @@ def test_others_are_asked_to_end_and_then_killed(tmp_path: Path) -> None:
     """Those to keep are left alone, also where they were asked to end before; who does not heed is killed."""
     with holder(tmp_path) as kept, holder(tmp_path) as polite, holder(tmp_path, "deaf") as deaf:
         os.kill(deaf.pid, 0)
+        files = len(list(Path("/proc/self/fd").iterdir()))
         asyncio.run(locks.end_others(tmp_path, lambda pid: pid == kept.pid, grace=0.2))
+        assert len(list(Path("/proc/self/fd").iterdir())) == files
         assert locks.holders(tmp_path) == [kept.pid]
         assert (polite.wait(), deaf.wait()) == (-signal.SIGTERM, -signal.SIGKILL)
         assert kept.poll() is None

@@ -17,7 +17,7 @@ from random import Random
 
 from forewarn.control.client import ControlClient
 from forewarn.core.errors import ForewarnError
-from tests.workers.site import ALONE, PATIENCE, VMS, Site, is_gone, kill, until
+from tests.workers.worker_service import ALONE, PATIENCE, VMS, WorkerService, is_gone, kill, until
 
 _OPERATORS, _APPROVERS, _WATCHERS = 2, 3, 4
 _PAUSE = 0.02
@@ -28,7 +28,7 @@ class LoadedSite:
     """The service, what was answered so far, and the highest incarnation that each group was shown."""
 
     def __init__(self, directory: Path, seed: int) -> None:
-        self.site = Site(directory)
+        self.service = WorkerService(directory)
         self.random = Random(seed)
         self.announced: list[str] = []
         self.approved: list[str] = []
@@ -45,7 +45,7 @@ class LoadedSite:
 
     def start(self) -> None:
         """Start the service, or start it again, and let every group be enrolled."""
-        self.site.start("--connections-per-caller", "0", "--hurry", "4", "--log-level", "warning")
+        self.service.start("--connections-per-caller", "0", "--hurry", "4", "--log-level", "warning")
         for vm in range(1, ALONE + 2):
             until(lambda: self._watch(vm) == 200)  # noqa: B023 - called at once
 
@@ -71,14 +71,14 @@ class LoadedSite:
 
     def check(self) -> None:
         """Everything that was answered is in the journal once, and nothing was shown backwards."""
-        with ControlClient.local(self.site.directory / "data") as client:
+        with ControlClient.local(self.service.directory / "data") as client:
             lines = Counter((line.fact, line.event.upper()) for line in client.history() if line.event)
         for fact, events in (("announced", self.announced), ("approved", self.approved)):
             assert len(events) == len(set(events))
             assert {event: lines[fact, event.upper()] for event in events} == dict.fromkeys(events, 1)
             assert max((count for (kind, _), count in lines.items() if kind == fact), default=1) == 1
         assert self.falls == []
-        assert "Traceback" not in self.site.log
+        assert "Traceback" not in self.service.log
 
     def progress(self) -> None:
         """Return when an operator, an approver and a watcher have been answered again."""
@@ -86,7 +86,7 @@ class LoadedSite:
         until(lambda: all(now > then for now, then in zip(self._counts(), before, strict=True)))
 
     def close(self) -> None:
-        self.site.stop()
+        self.service.stop()
 
     def _counts(self) -> tuple[int, int, int]:
         return len(self.announced), len(self.approved), self.shown
@@ -103,7 +103,7 @@ class LoadedSite:
             return
         vm = random.randrange(number % _OPERATORS + 1, VMS + 1, _OPERATORS)
         with suppress(ForewarnError):  # a restart of it is under way, or there is no leader
-            event = self.site.restart_vm(vm)
+            event = self.service.restart_vm(vm)
             self.announced.append(event)
             self._waiting.append((vm, event))
 
@@ -112,7 +112,7 @@ class LoadedSite:
             if not self._waiting:
                 return
             vm, event = self._waiting.popleft()
-        match self.site.approve(vm, event):
+        match self.service.approve(vm, event):
             case 200:
                 self.approved.append(event)
             case 400:
@@ -128,7 +128,7 @@ class LoadedSite:
         group = "web" if vm > ALONE else f"vm-{vm}"
         before = self._highest[group]
         try:
-            status, document = self.site.get(vm)
+            status, document = self.service.get(vm)
         except (OSError, HTTPException, ValueError):
             return 0
         if status == 200:
@@ -143,20 +143,20 @@ class LoadedSite:
 
 def kill_worker(loaded: LoadedSite) -> None:
     """One worker ends at any moment."""
-    for worker in loaded.site.workers():
+    for worker in loaded.service.workers():
         kill(worker)
         break
 
 
 def kill_all_workers(loaded: LoadedSite) -> None:
     """Nobody answers VMs for a while."""
-    for worker in loaded.site.workers():
+    for worker in loaded.service.workers():
         kill(worker)
 
 
 def stop_worker(loaded: LoadedSite) -> None:
     """A worker hangs: it is killed for that."""
-    if workers := loaded.site.workers():
+    if workers := loaded.service.workers():
         stopped = loaded.random.choice(workers)
         _send(stopped, signal.SIGSTOP)
         until(lambda: is_gone(stopped), 2 * PATIENCE)  # one that loads may be silent for a minute
@@ -164,26 +164,26 @@ def stop_worker(loaded: LoadedSite) -> None:
 
 def pause_worker(loaded: LoadedSite) -> None:
     """A worker hangs for a moment: it goes on, or was killed."""
-    if workers := loaded.site.workers():
+    if workers := loaded.service.workers():
         _pause(loaded.random.choice(workers), loaded.random.uniform(0.05, 1.5))
 
 
 def pause_leader(loaded: LoadedSite) -> None:
     """The leader hangs for longer than commands wait for it, or for a moment."""
-    _pause(loaded.site.pid, loaded.random.choice((0.2, 1.5, 6.0)))
+    _pause(loaded.service.pid, loaded.random.choice((0.2, 1.5, 6.0)))
 
 
 def kill_leader(loaded: LoadedSite) -> None:
     """The leader ends at any moment; workers answer on until the next one ends them."""
-    os.kill(loaded.site.pid, signal.SIGKILL)
-    assert loaded.site.process is not None
-    loaded.site.process.wait(PATIENCE)
+    os.kill(loaded.service.pid, signal.SIGKILL)
+    assert loaded.service.process is not None
+    loaded.service.process.wait(PATIENCE)
     loaded.start()
 
 
 def kill_leader_beside_a_stopped_worker(loaded: LoadedSite) -> None:
     """The next leader has to end a worker that does not listen."""
-    if workers := loaded.site.workers():
+    if workers := loaded.service.workers():
         _send(loaded.random.choice(workers), signal.SIGSTOP)
     kill_leader(loaded)
 
@@ -208,7 +208,7 @@ def play(loaded: LoadedSite, rounds: int) -> Iterator[str]:
             for fault in faults:
                 loaded.progress()
                 fault(loaded)
-            until(loaded.site.is_up)
+            until(loaded.service.is_up)
             loaded.progress()
         loaded.check()
         yield ", ".join(fault.__name__ for fault in faults)

@@ -7,7 +7,7 @@ The history of an owner is read from the entries of its own groups only, so that
 reveals anything about other owners.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import takewhile
 
@@ -23,6 +23,8 @@ from forewarn.wire.azure_names import read_id
 
 _CHUNK = 200
 """Number of entries that are read at a time if it is unknown how many are needed."""
+_GROWTH = 8
+"""How many times as many are read next if there were too few lines in them."""
 _TOKEN_FACTS = frozenset({"token-created", "token-revoked"})
 _SUBSCRIPTION_FACTS = frozenset({"subscription-set", "subscription-removed", "delivered"})
 
@@ -63,6 +65,17 @@ def read_history_page(
     return _HistoryReader(journal, fleet, query, principal).answer(last)
 
 
+def read_newest_lines(
+    journal: Journal, fleet: Fleet, last: int, query: HistoryQuery, principal: Principal, known: Iterable[Event]
+) -> tuple[HistoryLine, ...]:
+    """Read the newest lines, up to revision ``last``: what it costs goes by their number, not by the whole history.
+
+    ``known`` are events that have not ended, or ended lately. The end of any other event is found if its announcement
+    is among the newest entries. It reads the disk: do not call it on the event loop.
+    """
+    return _HistoryReader(journal, fleet, query, principal).newest(last, known)
+
+
 class _HistoryReader:
     """The evaluation of one query."""
 
@@ -76,8 +89,25 @@ class _HistoryReader:
         self._formatter = HistoryFormatter(self._event_of, self._group_of, HistoryFocus(query.vm, groups, query.host))
 
     def answer(self, last: int) -> HistoryPage:
+        return self._page(self._entries(*self._between(last)))
+
+    def newest(self, last: int, known: Iterable[Event]) -> tuple[HistoryLine, ...]:
+        low, high = self._between(last)
+        subjects = self._subjects()
+        if not subjects:
+            return self.answer(last).lines
+        events = {event.id: event for event in known if self._concerns(event)}
+        size = max(_CHUNK, self._query.limit)
+        while True:
+            floor, entries = self._newest_lives(subjects, events, low, high, size)
+            page = self._page(entries)
+            if floor == low or len(page.lines) == self._query.limit:
+                return page.lines
+            size *= _GROWTH
+
+    def _page(self, entries: Iterable[Entry]) -> HistoryPage:
         found: list[HistoryLine] = []
-        for entry in self._entries(*self._between(last)):
+        for entry in entries:
             lines = list(self._formatter.lines(entry))
             for line in lines if self._query.oldest_first else reversed(lines):
                 if not self._fits(line):
@@ -102,21 +132,28 @@ class _HistoryReader:
     def _entries(self, low: int, high: int) -> Iterator[Entry]:
         """Yield the matching entries, and possibly others, in the order of the query."""
         query = self._query
-        if not self._bearer.sees_all and not query.event:
-            return self._lives(self._owned(), low, high)
+        if (subjects := self._subjects()) is not None:
+            return self._lives(subjects, low, high)
         if query.event:
             return self._about(f"event:{query.event}", low, high)
-        if query.vm:
-            return self._lives([f"vm:{query.vm}"], low, high)
-        if query.group:
-            return self._lives(self._subjects_of_group(query.group), low, high)
         if query.rollout:
             return self._about(f"rollout:{query.rollout}", low, high)
-        if query.host:
-            return self._lives([f"host:{query.host}"], low, high)
         if query.caller:
             return self._about(f"caller:{query.caller}", low, high)
         return self._all(low, high)
+
+    def _subjects(self) -> list[str] | None:
+        """Return the subjects of a query for which the entries of their events count as well; None for any other."""
+        query = self._query
+        if query.event:
+            return None
+        if not self._bearer.sees_all:
+            return self._owned()
+        if query.vm:
+            return [f"vm:{query.vm}"]
+        if query.group:
+            return self._subjects_of_group(query.group)
+        return [f"host:{query.host}"] if query.host and not query.rollout else None
 
     def _owned(self) -> list[str]:
         """Return the subjects of an owner's query: the VM or group that it names, else all of its groups."""
@@ -145,6 +182,31 @@ class _HistoryReader:
         self._events.update(events)
         for revision in sorted(found, reverse=not self._query.oldest_first):
             yield found[revision]
+
+    def _newest_lives(
+        self, subjects: list[str], known: dict[str, Event], low: int, high: int, size: int
+    ) -> tuple[int, list[Entry]]:
+        """Return what ``_lives`` yields above a revision, the newest first, and this revision.
+
+        It is so high that fewer than ``size`` entries concern any of the subjects, or any of the events.
+        """
+        found: dict[int, Entry] = {}
+
+        def read(subject: str) -> None:
+            nonlocal low
+            part = self._journal.history(subject, after=low, before=high, limit=size)
+            if len(part) == size:
+                low = part[0].revision
+            found.update((entry.revision, entry) for entry in part)
+
+        for subject in subjects:
+            read(subject)
+        created = (event for entry in found.values() for event in _announced_events(entry))
+        events = {**known, **{event.id: event for event in created if self._concerns(event)}}
+        for id_ in events:
+            read(f"event:{id_}")
+        self._events.update(events)
+        return low, [found[revision] for revision in sorted(found, reverse=True) if revision > low]
 
     def _about(self, subject: str, low: int, high: int) -> Iterator[Entry]:
         oldest_first = self._query.oldest_first

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _FORGET = 60.0
 """Seconds without a problem after which the same problem is logged again."""
-_MOST_TOLD = 10
+_MOST_LOGGED = 10
 """Maximum number of different problems that are logged until the service has recovered."""
 _MOST_EVENTS = 10
 """Maximum number of unreadable events of one document that are listed; the rest is counted."""
@@ -24,7 +24,7 @@ class ProblemLog:
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._last = 0.0
         self._is_warned = False
         self.present = ""
@@ -41,14 +41,14 @@ class ProblemLog:
         """Note a problem; it is not logged again if it was logged before."""
         now = self._seconds()
         if not self.present and now - self._last > _FORGET:
-            self._told.clear()
+            self._logged.clear()
         self._last = now
         self.present = sentence
-        if kind in self._told or len(self._told) > _MOST_TOLD:
+        if kind in self._logged or len(self._logged) > _MOST_LOGGED:
             return
-        self._told.add(kind)
+        self._logged.add(kind)
         self._is_warned = True
-        if len(self._told) > _MOST_TOLD:
+        if len(self._logged) > _MOST_LOGGED:
             _logger().warning("%s; asking again, and further troubles are not logged", sentence)
         else:
             _logger().warning("%s; asking again", sentence)

@@ -46,8 +46,6 @@ from forewarn.wire.document import Document, ScheduledEvent, parse
 from forewarn.wire.versions import SCHEDULED_EVENTS
 
 _Result = TypeVar("_Result")
-_LATER = 10.0
-"""Time limit in seconds of a response, after the first one."""
 _FIRST, _SLACK = 120.0, 5.0
 """Azure: the first response may take two minutes; the time limit is a little longer."""
 _HOLDING = 3.0
@@ -98,6 +96,8 @@ class ClientSession:
         self._unreachable = self._patience
         if unreachable_patience is not None:
             self._unreachable = seconds_of(unreachable_patience, "unreachable_patience")
+        self.later_limit = 10.0
+        """Time limit in seconds of a response, after the first one."""
         self._has_answered = False
         self._shown: dict[str, str] = {}
         """The ids of the latest document: lower case to original case."""
@@ -284,7 +284,7 @@ class ClientSession:
 
     @property
     def _limit(self) -> float:
-        return _LATER if self._has_answered else self._first_answer
+        return self.later_limit if self._has_answered else self._first_answer
 
     def _patiently(self, attempt: Callable[[], Steps[_Result]]) -> Steps[_Result]:
         began = self.seconds()

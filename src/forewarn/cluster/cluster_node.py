@@ -186,7 +186,7 @@ class ClusterNode:
         state = self.membership.state
         others = [each for each in state.members if each.report.name != self._node.name] if state else []
         leader = self.leader
-        # A node that was not heard of for a lease may be paused or dead: nobody waits for it.
+        # A node that was not heard of for a lease may be paused or dead: no node waits for it.
         can_lead = any(each.report.can_lead and each.age + self.membership.heartbeat_age < LEASE for each in others)
         return not can_lead or bool(leader and leader.name != self._node.name)
 

@@ -100,7 +100,7 @@ class ClusterPeers:
             self._server.control = ControlReceiver(app, lambda: self._node.replica.revision)
 
     async def close(self) -> None:
-        """Finish what is under way, and answer nobody any more."""
+        """Finish what is under way, and answer no more requests."""
         if self._timer:
             self._timer.cancel()
         await self._reporting.stop()

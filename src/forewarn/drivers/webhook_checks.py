@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from forewarn.config.values import ListenAddress
+from forewarn.http.tls import make_client_context
 
 _LONGEST = 5.0
 """Timeout of a connection in seconds; a DNS lookup may take longer and is not waited for."""
@@ -56,7 +57,7 @@ def _try_connection(scheme: str, host: str, port: int) -> str:
     try:
         with socket.create_connection((host, port), _LONGEST) as line:
             if scheme == "https":
-                with ssl.create_default_context().wrap_socket(line, server_hostname=host):
+                with make_client_context().wrap_socket(line, server_hostname=host):
                     pass
     except (socket.gaierror, UnicodeError):
         return f"there is no host {host}; check 'url' of driver 'webhook'"

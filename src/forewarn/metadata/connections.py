@@ -10,7 +10,6 @@ from forewarn.metadata.service import MetadataService
 from forewarn.wire import error_responses
 from forewarn.wire.error_responses import ErrorResponse
 
-_TICK = 1.0
 UNKNOWN_SHARE = 4
 """Callers that are not VMs may use one in this many of all connections."""
 
@@ -30,7 +29,10 @@ class RegisteredConnection(Protocol):
 class ConnectionRegistry:
     """Registers every open connection and enforces the connection limits."""
 
-    def __init__(self, service: MetadataService, limits: Limits, hosts: AllowedHosts | None = None) -> None:
+    def __init__(
+        self, service: MetadataService, limits: Limits, hosts: AllowedHosts | None = None, *, tick: float = 1.0
+    ) -> None:
+        """``tick``: seconds between two calls of the service's ``tick``."""
         self.service = service
         self.limits = limits
         self.request_cache = RequestCache(hosts)
@@ -44,6 +46,7 @@ class ConnectionRegistry:
         """Connections of callers that matched no VM when they connected; together they have one share."""
         self._is_empty = asyncio.Event()
         self._next_tick: asyncio.TimerHandle | None = None
+        self._tick_seconds = tick
         self._tick_due = float("inf")
 
     def __len__(self) -> int:
@@ -81,7 +84,7 @@ class ConnectionRegistry:
             self._is_empty.set()
 
     def start(self) -> None:
-        """Start the timer that ticks once a second."""
+        """Start the timer that ticks."""
         self._tick()
 
     def _tick(self) -> None:
@@ -91,7 +94,7 @@ class ConnectionRegistry:
             # The tick is late by as long as the loop was busy; so is a request that came at that moment.
             self.service.delays.add(max(0.0, now - self._tick_due))
         self.service.tick()
-        self._tick_due = now + _TICK
+        self._tick_due = now + self._tick_seconds
         self._next_tick = loop.call_at(self._tick_due, self._tick)
 
     async def stop(self, grace: float = 5.0) -> None:

@@ -5,8 +5,9 @@ from enum import StrEnum
 
 import msgspec
 
-from forewarn.core.fleet import Fleet, mark_key
+from forewarn.core.fleet import Fleet
 from forewarn.core.fleet_index import ReverseIndex
+from forewarn.core.fleet_records import mark_key
 from forewarn.core.model import Vm
 
 

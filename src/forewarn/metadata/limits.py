@@ -65,7 +65,7 @@ class RateLimiter:
             # No caller can be that far ahead: the clock was set back. That must not lock the caller out.
             who.spent_until = now + self.interval
         else:
-            return max(1, math.ceil(ahead - self._slack))
+            return math.ceil(ahead - self._slack)
         return 0
 
 

@@ -31,7 +31,6 @@ _AT_ONCE = 64
 """Connections accepted in one go, so that existing ones do not have to wait."""
 _FIRST_READ = 4096
 _DEFER_SECONDS = 1
-_PAUSE = 0.5
 _COMPLAIN_EVERY = 60.0
 _Address = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 _NO_FILES_LEFT = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -139,10 +138,12 @@ def _remedy(error: OSError, port: int, flag: str = _FLAG) -> str:
 class MetadataListener:
     """Accepts connections of VMs on the given sockets."""
 
-    def __init__(self, registry: ConnectionRegistry, sockets: Sequence[socket.socket]) -> None:
+    def __init__(self, registry: ConnectionRegistry, sockets: Sequence[socket.socket], *, pause: float = 0.5) -> None:
+        """``pause``: seconds without accepting, after no file was left for a connection."""
         self.port = int(sockets[0].getsockname()[1]) if sockets else 0
         self._registry = registry
         self._sockets = sockets
+        self._pause_seconds = pause
         self._fast_path = FastPath(registry, self._hand_off)
         self._loop = asyncio.get_running_loop()
         self._servers: list[asyncio.Server] = []
@@ -247,7 +248,7 @@ class MetadataListener:
                 extra={"fields": {"reason": error.strerror or str(error)}},
             )
         self._loop.remove_reader(listening)
-        self._loop.call_later(_PAUSE, self._resume, listening)
+        self._loop.call_later(self._pause_seconds, self._resume, listening)
 
     def _resume(self, listening: socket.socket) -> None:
         if listening.fileno() >= 0:

@@ -38,7 +38,7 @@ class ScheduledEvents(Emulator):
     ) -> EventHandle:
         """Return the event once it is approved; fail when it is not, within so many seconds of the real clock.
 
-        Without ``event`` any event will do, without ``by`` anybody's approval.
+        Without ``event`` any event will do, without ``by`` an approval by any VM or operator.
         """
         __tracebackhide__ = True
         self._check(event, by)

@@ -87,7 +87,7 @@ class Follower:
             asyncio.get_running_loop().run_in_executor(self._thread, pending.discard)
 
     def show(self) -> None:
-        """Show what may be shown, unless a worker that joins is still reading it: that one answers nobody yet."""
+        """Show what may be shown, unless a worker that joins is still reading it: that one answers no request yet."""
         if self._reading is None or self._shown[0] <= self.known:
             self.catch_up()
 
@@ -114,7 +114,7 @@ class Follower:
     def _take(self, entries: Sequence[Entry]) -> None:
         self._show_held()
         new = [entry for entry in entries if entry.revision > self.known]
-        # A worker that joins reads entries that are shown already; it answers nobody yet.
+        # A worker that joins reads entries that are shown already; it answers no request yet.
         if shown := [entry for entry in new if entry.revision <= self._shown[0]]:
             self.replica.apply(shown)
         if coming := new[len(shown) :]:

@@ -1,4 +1,4 @@
-"""How old what a worker shows is, in a file of metrics: while there is no leader, nobody else can be asked."""
+"""How old what a worker shows is, in a file of metrics: while there is no leader, no other process can be asked."""
 
 from contextlib import suppress
 from pathlib import Path

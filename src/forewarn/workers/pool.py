@@ -81,7 +81,7 @@ class _Worker:
         """The revision that it loaded: it may have read more than is shown."""
         self.target = 0
         """What it must know before it answers."""
-        self.is_told_to_listen = False
+        self.is_asked_to_listen = False
         self.addresses: tuple[tuple[str, int], ...] = ()
         self.report = WorkerReport()
         self.started_at = 0.0
@@ -303,7 +303,7 @@ class WorkerPool:
             task.add_done_callback(self._starting.discard)
 
     async def _start_process(self, worker: _Worker) -> None:
-        worker.state, worker.reason, worker.is_told_to_listen = WorkerState.LOADING, "", False
+        worker.state, worker.reason, worker.is_asked_to_listen = WorkerState.LOADING, "", False
         worker.started_at = worker.heard_at = self._clock.seconds()
         worker.generation = generation = worker.generation + 1
         try:
@@ -376,11 +376,11 @@ class WorkerPool:
             self._is_open
             and worker.process
             and worker.state is WorkerState.JOINED
-            and not worker.is_told_to_listen
+            and not worker.is_asked_to_listen
             and worker.known >= worker.target
             and self.publication.shown >= worker.loaded
         ):
-            worker.is_told_to_listen = True
+            worker.is_asked_to_listen = True
             worker.process.channel.send(Listen())
 
     def _note_end(self, worker: _Worker, how: str) -> None:

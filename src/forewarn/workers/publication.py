@@ -4,7 +4,7 @@
                                     │
                                     └──▶ silent for a second: killed; shown when the process is gone
 
-A worker that is not a member answers nobody. So whatever a VM was shown by one worker, it is shown by all.
+A worker that is not a member answers no request. So whatever a VM was shown by one worker, it is shown by all.
 """
 
 import asyncio

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from forewarn.agent.handler import Direction, HandlerDone, HandlerFailed, HandlerResult
+from forewarn.agent.handlers import log
 from forewarn.agent.handlers.log import (
     EventLogRecord,
     LogHandler,
@@ -108,7 +109,7 @@ def test_a_line_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
 
 def test_stdout_gets_the_same_line(trial: LogTrial, capsys: pytest.CaptureFixture[str]) -> None:
     """For those who collect what the agent prints."""
-    trial.do(to="stdout", path="")
+    assert trial.do(to="stdout", path="") == HandlerDone(detail="written to stdout")
 
     assert json.loads(capsys.readouterr().out)["event"]["EventId"] == SHOWN_ID
 
@@ -139,6 +140,17 @@ def test_journald_gets_fields(trial: LogTrial, service: socket.socket) -> None:
     assert fields["MESSAGE"].startswith("Reboot of web-0 not before Thu, 05 Mar 2026 07:08:09 GMT")
     assert fields["PRIORITY"] == "5"
     assert fields["FOREWARN_EVENT_ID"] == SHOWN_ID
+
+
+@pytest.mark.parametrize("to", ["syslog", "journald"])
+def test_without_a_path_it_writes_to_the_socket_of_the_system(
+    trial: LogTrial, service: socket.socket, monkeypatch: pytest.MonkeyPatch, to: str
+) -> None:
+    """The usual place of each service need not be given."""
+    monkeypatch.setitem(log._SOCKETS, to, service.getsockname())
+
+    assert trial.do(to=to, path="") == HandlerDone(detail=f"written to {service.getsockname()}")
+    assert SHOWN_ID.encode() in service.recv(65536)
 
 
 def test_a_sentence_for_each_moment() -> None:

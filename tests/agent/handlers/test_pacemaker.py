@@ -1,5 +1,6 @@
 """The pacemaker handler where there is no cluster; ``make test-pacemaker`` runs it with one."""
 
+import os
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,12 +15,12 @@ from forewarn.wire.document import ScheduledEvent
 from tests.agent.handlers.pages import HandlerPage
 
 
-def task(direction: Direction, kept: dict[str, str] | None = None) -> Task:
+def task(direction: Direction, kept: dict[str, str] | None = None, seconds: float = 0.3) -> Task:
     return Task(
         event=ScheduledEvent(id="e", type=EventType.REBOOT, status=EventStatus.SCHEDULED, resources=("vm-0",)),
         vm="vm-0",
         direction=direction,
-        deadline=datetime.now(UTC) + timedelta(seconds=0.3),
+        deadline=datetime.now(UTC) + timedelta(seconds=seconds),
         stopping=threading.Event(),
         kept=kept or {},
     )
@@ -42,6 +43,21 @@ def test_a_node_that_was_never_touched_needs_no_cluster_to_be_put_back(
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert PacemakerHandler.from_settings({}, tmp_path).undo(task(Direction.UNDO)) == HandlerDone()
+
+
+@pytest.mark.end_to_end
+def test_the_node_that_is_set_is_put_in_standby(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cluster is not asked for the name of this machine."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    asked = tmp_path / "asked"
+    for name, said in (("crm_attribute", "off"), ("crm_mon", "<pacemaker-result/>"), ("crm_node", "another")):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {name} $* >> {asked}\necho '{said}'\n")
+        (tmp_path / name).chmod(0o755)
+    handler = PacemakerHandler.from_settings({"node": "n1", "poll": "0.05s"}, tmp_path / "kept")
+
+    assert handler.do(task(Direction.DO, seconds=30)) == HandlerDone({"n1": "off"}, "nothing runs on n1")
+    assert "crm_attribute --node n1 --name standby --update on --lifetime forever" in asked.read_text()
+    assert "crm_node" not in asked.read_text()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from forewarn.agent.handler import Direction, Task
-from forewarn.agent.handlers.pacemaker_tools import PacemakerToolFailed, own_node, read_resources
+from forewarn.agent.handlers.pacemaker_tools import (
+    PacemakerToolFailed,
+    end_standby,
+    is_standby,
+    own_node,
+    read_resources,
+    set_standby,
+)
 from tests.agent.harness import event
 
 RECORDED = Path(__file__).parent / "crm_mon"
@@ -67,8 +74,8 @@ def test_what_is_no_xml_is_told() -> None:
         read_resources("Online: [ n1 n2 ]")
 
 
-def tool(directory: Path, script: str) -> None:
-    path = directory / "crm_node"
+def tool(directory: Path, script: str, name: str = "crm_node") -> None:
+    path = directory / name
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
 
@@ -118,3 +125,28 @@ def test_what_a_tool_complains_of_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     tool(tmp_path, "echo refused >&2; exit 102")
     with pytest.raises(PacemakerToolFailed, match=r"does not answer on this machine \(refused\); check that it runs"):
         own_node(asked())
+
+
+@pytest.mark.end_to_end
+def test_a_standby_is_set_read_and_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tool prints a bare value only with --quiet, and forgets the attribute only with --delete."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    attribute = tmp_path / "attribute"
+    tool(
+        tmp_path,
+        f"""
+        case " $* " in
+            *" --update on "*) echo on > {attribute} ;;
+            *" --delete "*) rm {attribute} ;;
+            *" --query --quiet "*) cat {attribute} 2>/dev/null || echo off ;;
+            *) echo "scope=nodes name=standby value=$(cat {attribute})" ;;
+        esac
+        """,
+        "crm_attribute",
+    )
+
+    set_standby("n1", asked())
+    assert is_standby("n1", asked())
+    end_standby("n1", asked())
+    assert not is_standby("n1", asked())
+    assert not attribute.exists()

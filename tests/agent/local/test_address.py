@@ -16,6 +16,7 @@ from forewarn.core.errors import BadInput, Unavailable
     [
         ("/run/forewarn-agent/agent.sock", Path("/run/forewarn-agent/agent.sock")),
         ("./a:80", Path("./a:80")),
+        ("a:\N{SUPERSCRIPT TWO}", Path("a:\N{SUPERSCRIPT TWO}")),
         ("127.0.0.1:9255", ListenAddress("127.0.0.1", 9255)),
         ("[::1]:9255", ListenAddress("::1", 9255)),
         ("localhost:9255", ListenAddress("localhost", 9255)),

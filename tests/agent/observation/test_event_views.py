@@ -48,6 +48,16 @@ def test_what_is_left_out_or_failed_says_why() -> None:
     ]
 
 
+def test_the_attempts_of_a_handler_are_counted() -> None:
+    """None before it was called, and one more for each time it is called again."""
+    terms = {"drain": HandlerTerms(retries=1, retry_after=timedelta(0))}
+    harness = DecisionHarness(decision_settings("drain", "tell", terms=terms))
+    harness.show(event())
+    harness.fail("drain", "no such server")
+
+    assert [(step.handler, step.attempt) for step in look(harness).steps] == [("drain", 2), ("tell", 0)]
+
+
 def test_an_undo_that_waits_for_an_earlier_call_says_so() -> None:
     """It has not begun yet, though the memory says so."""
     harness = DecisionHarness(decision_settings("drain"))
@@ -172,6 +182,16 @@ def test_what_is_due_is_said_to_come_without_an_approval() -> None:
 
     assert look(harness).approval is ApprovalState.WAITING
     assert look(harness).approval_detail == "its NotBefore has passed: it starts without approval"
+
+
+def test_an_approval_that_is_being_sent_waits_for_nobody() -> None:
+    """Everything is ready, and the agent has the turn."""
+    harness = DecisionHarness(decision_settings())
+    harness.show(event())
+
+    view = look(harness)
+
+    assert (view.approval, view.approval_detail, view.waits_for) == (ApprovalState.WAITING, "", ())
 
 
 def test_an_approval_that_is_not_taken_says_why() -> None:

@@ -367,12 +367,17 @@ def test_an_undo_waits_for_an_earlier_call_past_its_own_deadline() -> None:
     assert left[0] > 300
 
 
-def test_a_call_that_waits_can_be_told_that_it_is_not_wanted() -> None:
-    """It never begins."""
+@pytest.mark.parametrize(
+    ("attempt", "expected"),
+    [(1, HandlerNotBegun()), (2, HandlerFailed("an earlier call of the handler has not returned yet"))],
+)
+def test_a_call_that_waits_can_be_told_that_it_is_not_wanted(attempt: int, expected: Outcome) -> None:
+    """It never begins. Its event was handled before if it is not the first attempt: that is undone."""
     may_end = threading.Event()
+    called: list[int] = []
 
     def work(task: Task) -> HandlerResult:
-        assert task.attempt == 1
+        called.append(task.attempt)
         may_end.wait(30)
         return HandlerDone()
 
@@ -381,15 +386,17 @@ def test_a_call_that_waits_can_be_told_that_it_is_not_wanted() -> None:
         runner = HandlerRunner({"drain": Obedient(work)}, ends, grace=0.01)
         runner.call(run(seconds=0), "web-0")
         await ends.outcomes.get()
-        runner.call(run(attempt=2), "web-0")
+        runner.call(run(attempt=attempt), "web-0")
         runner.stop("e1", "drain")
         outcome = await ends.outcomes.get()
+        assert runner.waiting_calls == frozenset()
         may_end.set()
         await runner.close(30)
         assert ends.outcomes.empty()
         return outcome
 
-    assert asyncio.run(story()) == HandlerNotBegun()
+    assert asyncio.run(story()) == expected
+    assert called == [1]
 
 
 def test_a_call_whose_time_is_cut_is_told_earlier() -> None:

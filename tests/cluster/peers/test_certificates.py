@@ -34,7 +34,7 @@ def test_a_certificate_must_name_the_address_of_its_node(authority: Authority, h
 
 def test_an_expired_certificate_is_warned_of(authority: Authority) -> None:
     """It was valid until yesterday."""
-    assert warning(authority.certify("expired", days=-1)).endswith("expired.pem has expired; renew it")
+    assert warning(authority.certify("expired", days=0)).endswith("expired.pem has expired; renew it")
 
 
 def test_a_certificate_that_expires_soon_is_warned_of(authority: Authority) -> None:
@@ -96,7 +96,7 @@ def test_what_the_network_says_is_passed_on() -> None:
 
 def test_renewed_files_are_read_without_a_restart(authority: Authority) -> None:
     """A file that cannot be used changes nothing."""
-    certificates = authority.certify("renewed", days=-1)
+    certificates = authority.certify("renewed", days=0)
     assert "has expired" in warning(certificates)
 
     authority.certify("renewed")

@@ -44,7 +44,7 @@ async def test_the_certificate_must_name_the_address_that_is_called(authority: A
 @on_both_loops
 async def test_an_expired_certificate_of_the_server_is_not_trusted(authority: Authority) -> None:
     """The message says which node has to renew it."""
-    expired = authority.certify("expired", days=-1)
+    expired = authority.certify("expired", days=0)
     async with peer_port(expired, {"/echo": echo}) as port, peer_client(authority.files()) as client:
         with pytest.raises(Unavailable, match=r"node n1 at .* is not trusted: its certificate has expired; renew it"):
             await client.post(port.known(), "/echo", b"hi", 5)

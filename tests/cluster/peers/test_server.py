@@ -66,7 +66,7 @@ async def test_a_certificate_of_another_authority_is_refused(
 @on_both_loops
 async def test_an_expired_certificate_is_refused(authority: Authority) -> None:
     """The node that shows it is told so."""
-    expired = authority.certify("expired", days=-1)
+    expired = authority.certify("expired", days=0)
     async with peer_port(authority.files(), {"/echo": echo}) as port, peer_client(expired) as client:
         with pytest.raises(Unavailable, match=r"hangs up: cluster_certificate .*expired\.pem has expired; renew it"):
             await client.post(port.known(), "/echo", b"hi", 5)

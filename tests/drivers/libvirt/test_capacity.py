@@ -1,11 +1,13 @@
 """Free capacity of hosts, reservations of migrations, and the choice of a target host."""
 
-from typing import Any
+import xml.etree.ElementTree as ET
+from typing import Any, cast
 
 import libvirt
 
 from forewarn.core.model import Host, Vm
 from forewarn.core.placement import HostCapacity, VmDemand
+from forewarn.drivers.libvirt import capacity
 from forewarn.drivers.libvirt.capacity import (
     FreeCapacity,
     HostOption,
@@ -13,6 +15,7 @@ from forewarn.drivers.libvirt.capacity import (
     Reservations,
     choose_host,
     explain_no_host,
+    read_capacity,
 )
 from forewarn.node.driver import CandidateHost
 from tests.drivers.libvirt.machines import Machines
@@ -64,6 +67,34 @@ def test_what_keeps_a_machine_on_its_host_is_told(machines: Machines) -> None:
 
     result = machines.driver(redeploy="restart").capacity((running,), ())
     assert result.vms[running.name].obstacle == 'redeploy = "restart" in the driver\'s settings keeps it on its host'
+
+
+def test_moves_of_the_machines_that_are_asked_about_are_not_counted(machines: Machines) -> None:
+    """The planner counts those itself; those of others take their room."""
+    driver, vm = machines.driver(), machines.define()
+    free = driver.capacity((vm,), (Host("h1"),)).hosts["h1"].cpus
+    reservations = [Reservation("uuid-0", vm.name, "h1", MIB, 1), Reservation("uuid-1", "another", "h1", MIB, 1)]
+    found = read_capacity(driver._hosts, driver._settings, (vm,), (Host("h1"),), reservations)
+
+    assert found.hosts["h1"].cpus == free - 1
+
+
+def test_a_host_that_tells_no_networks_may_have_them_all() -> None:
+    """A hypervisor without networks of libvirt's is not unfit for a machine that names one."""
+
+    class Silent:
+        def listAllNetworks(self, _: int) -> None:  # noqa: N802 - libvirt's own name
+            raise libvirt.libvirtError("no networks")
+
+    class Hosts:
+        def connection(self, _: str) -> Silent:
+            return Silent()
+
+    machine = ET.fromstring(  # noqa: S314 written here
+        "<domain><devices><interface type='network'><source network='lan'/></interface></devices></domain>"
+    )
+
+    assert capacity._TargetHost(cast("Any", Hosts()), "h1").unfit(machine) == ""
 
 
 WEB = Vm("web-0", "web", host="h1", update_domain=0, fault_domain=0)

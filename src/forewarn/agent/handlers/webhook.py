@@ -132,10 +132,10 @@ class WebhookHandler:
         """Return the trusted certificates; None for the system's."""
         if not self._settings.ca_file or not url.startswith("https:"):
             return None
-        import ssl  # noqa: PLC0415 - it is heavy, and most need it never
+        from forewarn.http.tls import make_client_context  # noqa: PLC0415 - it is heavy, and most need it never
 
         try:
-            return ssl.create_default_context(cafile=self._settings.ca_file)
+            return make_client_context(self._settings.ca_file)
         except OSError as error:
             unread = f"the certificates in {self._settings.ca_file} cannot be read ({error.strerror})"
             raise NoWebResponse(unread, may_have_arrived=False) from None

@@ -134,7 +134,8 @@ class HandlerRunner:
         if waiting and waiting.run.event.id == event and at is None:
             waiting.cancel()
             del self._waiting[handler]
-            self._ended(waiting.run, HandlerNotBegun())
+            # An earlier attempt was made, and is undone: then this one counts as failed.
+            self._ended(waiting.run, HandlerFailed(_BUSY) if waiting.run.attempt > 1 else HandlerNotBegun())
             return
         running = self._running.get(handler)
         if running is None or running.run.event.id != event or running.stopping.is_set():

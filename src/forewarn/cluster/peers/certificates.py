@@ -39,7 +39,7 @@ class PeerCertificates:
         """For requests to other nodes; their certificates must name the address that is called."""
         self._authority_at_start = authority.read_bytes()
         self.server = Certificate(self._context(ssl.PROTOCOL_TLS_SERVER))
-        """For the peer port: nobody gets in without a certificate of the authority."""
+        """For the peer port: a caller without a certificate of the authority is refused."""
 
     def read_again(self) -> Callable[[], None]:
         """Read the files again; raise BadInput for useless ones. What is returned lets new connections use them."""

@@ -129,7 +129,7 @@ class PeerClient:
         raise NotLeader(known)
 
     def close(self) -> None:
-        """Close all connections that nobody uses, and warn of no node."""
+        """Close all connections that are not in use, and warn of no node."""
         self._warnings.pop(_TOPIC, None)
         for connections in self._idle.values():
             for _, connection in connections:

@@ -1,6 +1,6 @@
-"""The peer port: answers the other nodes of the cluster, and nobody else.
+"""The peer port: answers the other nodes of the cluster, and no other callers.
 
-The TLS context refuses whoever has no certificate of the cluster's authority, before anything is read. What a node
+The TLS context refuses callers without a certificate of the cluster's authority, before anything is read. What a node
 says about the operator it speaks for is therefore trusted here, and nowhere else.
 """
 

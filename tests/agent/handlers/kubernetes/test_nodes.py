@@ -118,6 +118,13 @@ def test_what_is_reported_has_a_name_of_its_own() -> None:
     assert over == {"name": f"web-0.{EVENT.id}.undo", "namespace": "default"}
 
 
+def test_a_report_is_about_the_node() -> None:
+    """``kubectl describe node`` selects by name and uid, and the uid of a node's events is its name."""
+    about = {"kind": "Node", "apiVersion": "v1", "name": "web-0", "uid": "web-0"}
+
+    assert nodes.report("web-0", EVENT, Direction.DO, NOW)["involvedObject"] == about
+
+
 @pytest.mark.parametrize(
     ("given", "host", "vm", "names"),
     [

@@ -105,9 +105,11 @@ class KubernetesApi:
     def _tls(self) -> "ssl.SSLContext":
         import ssl  # noqa: PLC0415 it is costly to load, and an agent without this handler does not need it
 
+        from forewarn.http.tls import make_client_context  # noqa: PLC0415 as above
+
         access = self._access
         try:
-            context = ssl.create_default_context(cadata=access.authority.read() if access.authority else None)
+            context = make_client_context(pem=access.authority.read() if access.authority else None)
             if access.certificate:
                 _show_certificate(context, access)
         except (ssl.SSLError, OSError) as error:

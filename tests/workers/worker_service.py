@@ -25,7 +25,7 @@ ALONE = 20
 PATIENCE = 60.0
 
 
-class Site:
+class WorkerService:
     """A service with two workers, its VMs on loopback addresses, and what operators ask of it."""
 
     def __init__(self, directory: Path) -> None:
