@@ -73,6 +73,20 @@ def test_an_exchange_is_ended_from_another_thread() -> None:
             connection.exchange(GET, LIMITS)
 
 
+def test_a_connection_that_another_thread_closes_is_a_network_failure() -> None:
+    """At any moment: here between the two calls that send the request."""
+
+    class ClosedInBetween(socket.socket):
+        def settimeout(self, value: float | None, /) -> None:
+            super().settimeout(value)
+            connection.close()
+
+    ours, server = socket.socketpair()
+    connection = HttpClientConnection(lambda _: ClosedInBetween(fileno=ours.detach()))
+    with server, pytest.raises(OSError, match="Bad file descriptor"):
+        connection.exchange(GET, LIMITS)
+
+
 def test_whether_the_server_was_reached_is_known() -> None:
     """What was not reached was not told."""
     with HostileServer(whole()) as server:

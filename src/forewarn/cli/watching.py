@@ -80,7 +80,7 @@ def _changes() -> "Iterator[SimpleQueue[str]]":
         try:
             yield news
         finally:
-            follower.close()  # this ends the thread
+            follower.end()  # this ends the thread
             thread.join()
 
 

@@ -80,6 +80,10 @@ class ControlClient:
     def close(self) -> None:
         self._transport.close()
 
+    def end(self) -> None:
+        """End the request of another thread, and send no more."""
+        self._transport.end()
+
     @contextmanager
     def dry_run(self) -> Iterator[None]:
         """Let writes change nothing for a while, and return what they would do."""

@@ -43,6 +43,10 @@ class Transport(ABC):
     def close(self) -> None:
         self._connection.close()
 
+    def end(self) -> None:
+        """End the request of another thread, and send no more."""
+        self._connection.end()
+
     def request(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> HttpResponse:
         """Send a request and return its answer; raise what it was refused for.
 

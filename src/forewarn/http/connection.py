@@ -84,16 +84,13 @@ class HttpClientConnection:
         """End the exchange of another thread, and open no more connections."""
         self._is_ended = True
         if (opened := self._socket) is not None:
-            with suppress(OSError):
-                opened.shutdown(socket.SHUT_RDWR)
+            _wake(opened)
 
     def close(self) -> None:
         """Close the connection; the next request opens another."""
         opened, self._socket = self._socket, None
         if opened is not None:
-            with suppress(OSError):
-                # close() alone does not wake another thread.
-                opened.shutdown(socket.SHUT_RDWR)
+            _wake(opened)  # close() alone does not
             opened.close()
 
     def _start(self, request: HttpRequest, limits: TimeLimits) -> None:
@@ -122,12 +119,13 @@ class HttpClientConnection:
             self.close()
 
     def _opened(self, seconds: float) -> socket.socket:
-        if self._socket is None or self._is_ended:
+        opened = self._socket  # another thread may close the connection at any time
+        if opened is None or self._is_ended:
             raise ConnectionEnded("was let go of")
         if seconds <= 0:
             raise TimeoutError("timed out")
-        self._socket.settimeout(seconds if seconds < inf else None)
-        return self._socket
+        opened.settimeout(seconds if seconds < inf else None)
+        return opened
 
     @contextmanager
     def _closing_on_failure(self) -> Iterator[None]:
@@ -136,6 +134,13 @@ class HttpClientConnection:
         except BaseException:
             self.close()
             raise
+
+
+def _wake(opened: socket.socket) -> None:
+    """End what another thread waits for on a connection."""
+    with suppress(OSError):
+        # Not the method of a TLS connection: that one also discards the state that the other thread reads with.
+        socket.socket.shutdown(opened, socket.SHUT_RDWR)
 
 
 def open_tcp(host: str, port: int, seconds: float, tls: "ssl.SSLContext | None" = None) -> socket.socket:
