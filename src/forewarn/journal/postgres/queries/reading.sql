@@ -33,8 +33,9 @@ SELECT indexed FROM forewarn.cluster;
 SELECT entries.revision, checksum, hash, bulk, body
 FROM (
     SELECT revision FROM (
-        SELECT revision FROM forewarn.subjects WHERE subject = %(subject)s
+        (SELECT revision FROM forewarn.subjects WHERE subject = %(subject)s
             AND revision > %(after)s AND revision < %(before)s
+            ORDER BY revision DESC LIMIT %(limit)s)
         UNION
         SELECT revision FROM unnest(%(newest)s::bigint[]) AS revision
         WHERE revision > %(after)s AND revision < %(before)s
@@ -55,8 +56,9 @@ ORDER BY revision DESC;
 SELECT entries.revision, checksum, hash, bulk, body
 FROM (
     SELECT revision FROM (
-        SELECT revision FROM forewarn.subjects WHERE subject = %(subject)s
+        (SELECT revision FROM forewarn.subjects WHERE subject = %(subject)s
             AND revision > %(after)s AND revision < %(before)s
+            ORDER BY revision LIMIT %(limit)s)
         UNION
         SELECT revision FROM unnest(%(newest)s::bigint[]) AS revision
         WHERE revision > %(after)s AND revision < %(before)s
