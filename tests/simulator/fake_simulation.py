@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from forewarn.simulator.actions import KillService, RequestVmOperation
+from forewarn.simulator.actions.service_faults import KillService
+from forewarn.simulator.actions.vm_requests import RequestVmOperation
 from forewarn.simulator.coverage import of_action
 from forewarn.simulator.plan import Plan
 from forewarn.simulator.transcript import Transcript

@@ -1,13 +1,9 @@
 """Plans for tests."""
 
-from forewarn.simulator.actions import (
-    BefallMachine,
-    FillDisk,
-    KillService,
-    PlannedAction,
-    RequestVmOperation,
-    StepClock,
-)
+from forewarn.simulator.actions.environment_faults import BefallMachine
+from forewarn.simulator.actions.planned_action import PlannedAction
+from forewarn.simulator.actions.service_faults import FillDisk, KillService, StepClock
+from forewarn.simulator.actions.vm_requests import RequestVmOperation
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm
 
 

@@ -8,7 +8,8 @@ import pytest
 from forewarn.core.facts import Announced, Completed
 from forewarn.core.lifecycle import TRANSITIONS
 from forewarn.core.model import Event, EventSource, EventStatus, EventType, Operation
-from forewarn.simulator.actions import KINDS, KillService
+from forewarn.simulator.actions.kinds import KINDS
+from forewarn.simulator.actions.service_faults import KillService
 from forewarn.simulator.coverage import EXPECTED, Coverage, of_action, of_facts
 from forewarn.simulator.environment.clock import EPOCH
 from forewarn.simulator.environment.journal import AppendFault

@@ -1,32 +1,15 @@
 """The text of a plan: all of it is written, and read back."""
 
-from typing import Any, get_type_hints
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from forewarn.simulator import plan as plans
-from forewarn.simulator.actions import KINDS, PlannedAction, parse_action
+from forewarn.simulator.actions.kinds import KINDS
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm, format_plan, parse_plan
+from tests.simulator.any_actions import actions_of, seconds, words
 
-words = st.from_regex(r"[a-z][a-z0-9/{}\":,.\[\]-]{0,12}", fullmatch=True)
 names = st.from_regex(r"[a-z][a-z0-9-]{0,8}", fullmatch=True)
-seconds = st.floats(min_value=0, max_value=1e9)
-VALUES: dict[type, st.SearchStrategy[Any]] = {
-    str: words,
-    int: st.integers(),
-    float: st.floats(allow_nan=False, allow_infinity=False),
-}
-
-
-def actions_of(kind: type[PlannedAction]) -> st.SearchStrategy[PlannedAction]:
-    fields = {name: VALUES[type_] for name, type_ in get_type_hints(kind).items() if type_ in VALUES}
-    if kind.chosen:
-        fields[kind.chosen] = st.sampled_from(kind.choices)
-    return st.builds(kind, **(fields | {"at": seconds}))
-
-
 any_action = st.sampled_from(KINDS).flatmap(actions_of)
 any_plan = st.builds(
     Plan,
@@ -54,18 +37,6 @@ any_plan = st.builds(
     slowness=st.floats(min_value=0.1, max_value=100),
     driver=st.sampled_from(("machines", "immediate", "command", "webhook")),
 )
-
-
-@pytest.mark.end_to_end
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_every_kind_of_action_is_read_from_its_sentence(kind: type[PlannedAction]) -> None:
-    """The sentence holds all fields, and is that of no other kind."""
-
-    @given(actions_of(kind))
-    def holds(action: PlannedAction) -> None:
-        assert parse_action(action.at, str(action)) == action
-
-    holds()
 
 
 @pytest.mark.end_to_end

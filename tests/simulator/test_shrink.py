@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from forewarn.simulator.actions import FillDisk, KillService, RequestVmOperation, StepClock
+from forewarn.simulator.actions.service_faults import FillDisk, KillService, StepClock
+from forewarn.simulator.actions.vm_requests import RequestVmOperation
 from forewarn.simulator.plan import Plan, PlannedVm, format_plan
 from forewarn.simulator.shrink import kind_of, shrink
 from tests.simulator.plans import large_plan, restart

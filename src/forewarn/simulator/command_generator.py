@@ -5,8 +5,8 @@ from random import Random
 
 from msgspec.structs import replace
 
-from forewarn.simulator import actions as act
-from forewarn.simulator.actions import PlannedAction
+from forewarn.simulator.actions import access_requests, group_requests, host_requests, vm_requests
+from forewarn.simulator.actions.planned_action import PlannedAction
 from forewarn.simulator.plan import Plan
 
 _MOST = 4
@@ -56,24 +56,31 @@ class CommandGenerator:
         group, at, who = self._group(), self._at(), self._random.choice(("ann", *self._plan.owners))
         operation = self._random.choice(("restart", "redeploy", "freeze"))
         return [
-            act.RequestBulk(at=at, who="ann", operation=operation, pattern=f"{group}-*", key=self._key()),
-            act.RequestCancellations(at=self._after(at, 8.0), who=who, group=group, key=self._key()),
+            vm_requests.RequestBulk(at=at, who="ann", operation=operation, pattern=f"{group}-*", key=self._key()),
+            group_requests.RequestCancellations(at=self._after(at, 8.0), who=who, group=group, key=self._key()),
         ]
 
     def _operate_hosts(self) -> list[PlannedAction]:
-        operation = self._random.choice(act.RequestHostBulk.choices)
+        operation = self._random.choice(host_requests.RequestHostBulk.choices)
         pattern = self._random.choice(("*", self._random.choice(self._plan.hosts)))
-        return [act.RequestHostBulk(at=self._at(), who="ann", operation=operation, pattern=pattern, key=self._key())]
+        return [
+            host_requests.RequestHostBulk(
+                at=self._at(), who="ann", operation=operation, pattern=pattern, key=self._key()
+            )
+        ]
 
     def _label(self) -> list[PlannedAction]:
-        host, value = self._random.choice(self._plan.hosts), self._random.choice(act.RequestHostLabel.choices)
-        return [act.RequestHostLabel(at=self._at(), who="ann", host=host, value=value, key=self._key())]
+        host, value = (
+            self._random.choice(self._plan.hosts),
+            self._random.choice(host_requests.RequestHostLabel.choices),
+        )
+        return [host_requests.RequestHostLabel(at=self._at(), who="ann", host=host, value=value, key=self._key())]
 
     def _set_group(self) -> list[PlannedAction]:
         group, at = f"g{self._random.randint(8, 9)}", self._at()
         changes = self._random.choice((("added",), ("added", "removed"), ("added", "removed"), ("removed", "added")))
         return [
-            act.RequestGroupSet(
+            group_requests.RequestGroupSet(
                 at=self._after(at, 20.0 * each), who="ann", group=group, change=change, key=self._key()
             )
             for each, change in enumerate(changes)
@@ -81,26 +88,31 @@ class CommandGenerator:
 
     def _rotate(self) -> list[PlannedAction]:
         owner, overlap = self._owner(), self._random.choice((0, 0, 60, 3600))
-        return [act.RequestRotation(at=self._at(), owner=owner, overlap=overlap, key=self._key())]
+        return [access_requests.RequestRotation(at=self._at(), owner=owner, overlap=overlap, key=self._key())]
 
     def _expire(self) -> list[PlannedAction]:
         """Let a token expire, and let its owner use it before and after."""
         owner, seconds, at = self._owner(), self._random.choice((1, 10, 60)), self._at()
         groups = self._plan.owners[owner]
         return [
-            act.RequestPassingToken(at=at, owner=owner, group=groups[0], seconds=seconds, key=self._key()),
-            act.ReadEverything(at=self._after(at, float(seconds)), who=owner),
-            act.ReadEverything(at=self._after(at + seconds, 20.0), who=owner),
+            access_requests.RequestPassingToken(
+                at=at, owner=owner, group=groups[0], seconds=seconds, key=self._key()
+            ),
+            access_requests.ReadEverything(at=self._after(at, float(seconds)), who=owner),
+            access_requests.ReadEverything(at=self._after(at + seconds, 20.0), who=owner),
         ]
 
     def _view(self) -> list[PlannedAction]:
         """Let the viewer read, and try to change something."""
         at = self._at()
-        vm, operation = self._random.choice(self._plan.vms).name, self._random.choice(act.RequestVmOperation.choices)
+        vm, operation = (
+            self._random.choice(self._plan.vms).name,
+            self._random.choice(vm_requests.RequestVmOperation.choices),
+        )
         return [
-            act.RequestViewer(at=at, key=self._key()),
-            act.ReadEverything(at=self._after(at, 20.0), who=act.VIEWER),
-            act.RequestVmOperation(
-                at=self._after(at, 20.0), who=act.VIEWER, operation=operation, vm=vm, key=self._key()
+            access_requests.RequestViewer(at=at, key=self._key()),
+            access_requests.ReadEverything(at=self._after(at, 20.0), who=access_requests.VIEWER),
+            vm_requests.RequestVmOperation(
+                at=self._after(at, 20.0), who=access_requests.VIEWER, operation=operation, vm=vm, key=self._key()
             ),
         ]

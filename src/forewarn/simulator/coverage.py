@@ -18,20 +18,11 @@ from forewarn.core.facts import AnyFact, EventCreated
 from forewarn.core.lifecycle import TRANSITIONS
 from forewarn.core.model import EventStatus, EventType, Operation
 from forewarn.files import write_atomically
-from forewarn.simulator.actions import (
-    COMMANDS,
-    FAULTS,
-    NODE_FAULTS,
-    FailAppends,
-    FailDatabase,
-    FailDriver,
-    FailGate,
-    FillDisk,
-    HideDisk,
-    LoseDatabaseNotifications,
-    LoseHeartbeats,
-    PlannedAction,
-)
+from forewarn.simulator.actions.cluster_faults import FailDatabase, LoseDatabaseNotifications, LoseHeartbeats
+from forewarn.simulator.actions.environment_faults import FailDriver, FailGate
+from forewarn.simulator.actions.kinds import COMMANDS, FAULTS, NODE_FAULTS
+from forewarn.simulator.actions.planned_action import PlannedAction
+from forewarn.simulator.actions.service_faults import FailAppends, FillDisk, HideDisk
 from forewarn.simulator.actors.guests import KINDS
 from forewarn.simulator.environment.database import DatabaseFault
 from forewarn.simulator.environment.journal import AppendFault

@@ -10,8 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from forewarn.config.settings import Settings
-from forewarn.simulator import actions as act
-from forewarn.simulator.actions import PlannedAction
+from forewarn.simulator.actions import cluster_faults
+from forewarn.simulator.actions.planned_action import PlannedAction
 from forewarn.simulator.environment.clock import SimulatedClock
 from forewarn.simulator.environment.database import DatabaseFault
 from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
@@ -88,47 +88,47 @@ class NodeFaults:
         """Do what an action says; return whether it is about nodes."""
         nodes, database, network = self.nodes, self.nodes.database, self._network
         match action:
-            case act.KillNode(node=name, callbacks=callbacks):
+            case cluster_faults.KillNode(node=name, callbacks=callbacks):
                 if (process := nodes.named(name).process) is not None:
                     process.kill_after = callbacks
-            case act.RestartNode(node=name):
+            case cluster_faults.RestartNode(node=name):
                 nodes.named(name).stop()
-            case act.PauseNode(node=name, seconds=seconds):
+            case cluster_faults.PauseNode(node=name, seconds=seconds):
                 node = nodes.named(name)
                 self._for(seconds, "paused", node, lambda on: node.pause() if on else node.resume())
-            case act.CutNodeOff(node=name, seconds=seconds):
+            case cluster_faults.CutNodeOff(node=name, seconds=seconds):
                 node = nodes.named(name)
                 cut_off = database.cut_off
                 change = lambda on: (cut_off.add if on else cut_off.discard)(node.name)  # noqa: E731
                 self._for(seconds, "cut off from the database", node, change)
-            case act.CutNodes(node=name, other=other, seconds=seconds):
+            case cluster_faults.CutNodes(node=name, other=other, seconds=seconds):
                 one, two = nodes.named(name), nodes.named(other)
                 self._for(seconds, f"cut off from {other}", one, lambda on: nodes.cut(one, two, on=on))
-            case act.SkewNode(node=name, seconds=seconds):
+            case cluster_faults.SkewNode(node=name, seconds=seconds):
                 nodes.named(name).clock.step(timedelta(seconds=seconds))
                 self._on_fault("clock wrong", nodes.named(name).name)
-            case act.DisturbPeers(fault="lost", seconds=seconds):
+            case cluster_faults.DisturbPeers(fault="lost", seconds=seconds):
                 self._for(seconds, "messages lost", None, lambda on: setattr(network, "peer_loses", 0.3 * on))
-            case act.DisturbPeers(fault="delayed", seconds=seconds):
+            case cluster_faults.DisturbPeers(fault="delayed", seconds=seconds):
                 self._for(
                     seconds, "messages delayed", None, lambda on: setattr(network, "peer_delay", 3.0 if on else 0.002)
                 )
-            case act.DisturbPeers(fault="repeated", seconds=seconds):
+            case cluster_faults.DisturbPeers(fault="repeated", seconds=seconds):
                 self._for(seconds, "", None, lambda on: setattr(nodes, "repeats", 0.5 * on))
-            case act.DisturbPeers():
+            case cluster_faults.DisturbPeers():
                 self._on_fault("connections broken")
                 network.break_between_nodes()
-            case act.StopDatabase(seconds=seconds):
+            case cluster_faults.StopDatabase(seconds=seconds):
                 self._for(seconds, "database down", None, lambda on: setattr(database, "is_down", on))
-            case act.FailOver(seconds=seconds, entries=entries):
+            case cluster_faults.FailOver(seconds=seconds, entries=entries):
                 self._for(seconds, "database down", None, lambda on: self._fail_over(entries, on=on))
-            case act.FailDatabase(count=count, fault=fault):
+            case cluster_faults.FailDatabase(count=count, fault=fault):
                 database.next_faults += [DatabaseFault(fault)] * count
-            case act.LoseHeartbeats(count=count):
+            case cluster_faults.LoseHeartbeats(count=count):
                 database.lost_heartbeats += count
-            case act.DelayHeartbeats(delay=delay, seconds=seconds):
+            case cluster_faults.DelayHeartbeats(delay=delay, seconds=seconds):
                 self._for(seconds, "", None, lambda on: setattr(database, "latency", delay * on))
-            case act.LoseDatabaseNotifications(seconds=seconds):
+            case cluster_faults.LoseDatabaseNotifications(seconds=seconds):
                 self._for(seconds, "", None, lambda on: setattr(database, "is_silent", on))
             case _:
                 return False

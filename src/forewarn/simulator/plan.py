@@ -29,7 +29,8 @@ from typing import Any
 
 import msgspec
 
-from forewarn.simulator.actions import PlannedAction, parse_action
+from forewarn.simulator.actions.kinds import parse_action
+from forewarn.simulator.actions.planned_action import PlannedAction
 
 
 class PlannedVm(msgspec.Struct, frozen=True):

@@ -6,8 +6,15 @@ from random import Random
 
 from msgspec.structs import replace
 
-from forewarn.simulator import actions as act
-from forewarn.simulator.actions import PlannedAction
+from forewarn.simulator.actions import (
+    cluster_faults,
+    environment_faults,
+    host_requests,
+    rollout_requests,
+    service_faults,
+    vm_requests,
+)
+from forewarn.simulator.actions.planned_action import PlannedAction
 from forewarn.simulator.environment.machines import ASKS
 from forewarn.simulator.plan import Plan
 
@@ -97,48 +104,58 @@ class RolloutGenerator:
         return {key: self._random.choice(_TERMS[key]) for key in keys if self._random.random() < _RARE.get(key, 1.0)}
 
     def _start(self, name: str) -> PlannedAction:
-        return act.RequestRollout(at=self._at(), who="ann", rollout=name, terms=self._terms(), key=self._key())
+        return rollout_requests.RequestRollout(
+            at=self._at(), who="ann", rollout=name, terms=self._terms(), key=self._key()
+        )
 
     def _steer(self) -> PlannedAction:
         random, name = self._random, self._random.choice(self._names)
         drawn = random.random()
         if drawn < 0.05:
-            return act.TryRollout(at=self._at(), who="ann", rollout=name, terms=self._terms())
+            return rollout_requests.TryRollout(at=self._at(), who="ann", rollout=name, terms=self._terms())
         if drawn < 0.15:
-            return act.RequestRolloutSkip(at=self._at(), who="ann", rollout=name, host=self._host(), key=self._key())
+            return rollout_requests.RequestRolloutSkip(
+                at=self._at(), who="ann", rollout=name, host=self._host(), key=self._key()
+            )
         if drawn < 0.3:
             terms = json.dumps(self._some_terms(2), separators=(",", ":"))
-            return act.RequestRolloutEdit(at=self._at(), who="ann", rollout=name, terms=terms, key=self._key())
+            return rollout_requests.RequestRolloutEdit(
+                at=self._at(), who="ann", rollout=name, terms=terms, key=self._key()
+            )
         if drawn < 0.35:
-            return act.RequestRollout(
+            return rollout_requests.RequestRollout(
                 at=self._at(), who=random.choice(("ann", "bob")), rollout=name, terms=self._terms(), key=self._key()
             )
         verb = random.choice(_STEERED)
-        return act.RequestRolloutChange(at=self._at(), who="ann", verb=verb, rollout=name, key=self._key())
+        return rollout_requests.RequestRolloutChange(
+            at=self._at(), who="ann", verb=verb, rollout=name, key=self._key()
+        )
 
     def _fail_host(self) -> PlannedAction:
         operation = self._random.choice(("fail", "repaired", "repaired", "cordon", "uncordon", "reboot"))
-        return act.RequestHostOperation(
+        return host_requests.RequestHostOperation(
             at=self._at(), who="ann", operation=operation, host=self._host(), key=self._key()
         )
 
     def _befall(self) -> PlannedAction:
-        what = self._random.choice(act.BefallMachine.choices)
+        what = self._random.choice(environment_faults.BefallMachine.choices)
         host = self._host() if what == "moved" else "-"
-        return act.BefallMachine(at=self._at(), vm=self._vm(), what=what, host=host)
+        return environment_faults.BefallMachine(at=self._at(), vm=self._vm(), what=what, host=host)
 
     def _move(self) -> PlannedAction:
-        return act.RequestMove(at=self._at(), who="ann", vm=self._vm(), host=self._host(), key=self._key())
+        return vm_requests.RequestMove(at=self._at(), who="ann", vm=self._vm(), host=self._host(), key=self._key())
 
     def _fail_driver(self) -> PlannedAction:
-        return act.FailDriver(at=self._at(), count=1, fault=self._random.choice(("fails", "fails", "late", "raises")))
+        return environment_faults.FailDriver(
+            at=self._at(), count=1, fault=self._random.choice(("fails", "fails", "late", "raises"))
+        )
 
     def _gate(self) -> PlannedAction:
-        state = self._random.choice(act.FailGate.choices)
-        return act.FailGate(at=self._at(), state=state, seconds=self._random.choice((5.0, 60.0)))
+        state = self._random.choice(environment_faults.FailGate.choices)
+        return environment_faults.FailGate(at=self._at(), state=state, seconds=self._random.choice((5.0, 60.0)))
 
     def _kill(self) -> PlannedAction:
         callbacks = self._random.choice((0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89))
         if self._plan.nodes:
-            return act.KillNode(at=self._at(), node="leader", callbacks=callbacks)
-        return act.KillService(at=self._at(), callbacks=callbacks)
+            return cluster_faults.KillNode(at=self._at(), node="leader", callbacks=callbacks)
+        return service_faults.KillService(at=self._at(), callbacks=callbacks)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from forewarn.simulator.actions import PlannedAction
+from forewarn.simulator.actions.planned_action import PlannedAction
 from forewarn.simulator.plan import Plan, format_plan
 
 _Item = TypeVar("_Item")

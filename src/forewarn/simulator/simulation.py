@@ -24,9 +24,15 @@ from forewarn.core.facts import Announced, Entry, StartedAtOnce
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import EventType, ObservationKind
 from forewarn.journal.port import Journal
-from forewarn.simulator import actions as act
 from forewarn.simulator import coverage
-from forewarn.simulator.actions import PlannedAction
+from forewarn.simulator.actions import (
+    environment_faults,
+    fleet_requests,
+    rollout_requests,
+    service_faults,
+    subscription_requests,
+)
+from forewarn.simulator.actions.planned_action import PlannedAction
 from forewarn.simulator.actors.fleet_files import FleetFile
 from forewarn.simulator.actors.guests import Guests
 from forewarn.simulator.actors.operators import Operators
@@ -228,13 +234,18 @@ class Simulation:
         self._guests.quieten()
         self.transcript.note(self._loop.time(), "all faults stop")
         for each in self._plan.actions:  # what recurs would never end
-            if isinstance(each, act.RequestRollout | act.RequestRolloutEdit) and '"every"' in each.terms:
+            if (
+                isinstance(each, rollout_requests.RequestRollout | rollout_requests.RequestRolloutEdit)
+                and '"every"' in each.terms
+            ):
                 await self._operators.ask("ann", "POST", f"/v1/rollouts/{each.rollout}/cancel", "", f"end-{each.key}")
         await self._wait_for_the_end_of_events()
         ask = self._operators.ask
         if self._has_rollouts:
             await self._read_rollouts()
-        names = (each.name for each in self._plan.actions if isinstance(each, act.RequestSubscription))
+        names = (
+            each.name for each in self._plan.actions if isinstance(each, subscription_requests.RequestSubscription)
+        )
         for name in dict.fromkeys(names):
             await ask("ann", "POST", f"/v1/subscriptions/{name}/test", "", f"test-{name}")  # it sends what waits, too
         await asyncio.sleep(_SETTLE_STEP)
@@ -253,7 +264,7 @@ class Simulation:
 
     @property
     def _has_rollouts(self) -> bool:
-        return any(isinstance(each, act.RequestRollout) for each in self._plan.actions)
+        return any(isinstance(each, rollout_requests.RequestRollout) for each in self._plan.actions)
 
     async def _read_rollouts(self) -> None:
         """Read how rollouts stand, and all that is recorded of them."""
@@ -290,49 +301,49 @@ class Simulation:
             return
         service = self._nodes.nodes.named("leader") if self._nodes else self._service
         match action:
-            case act.KillService(callbacks=callbacks):
+            case service_faults.KillService(callbacks=callbacks):
                 if service.process is not None:
                     service.process.kill_after = callbacks
-            case act.LosePower():
+            case service_faults.LosePower():
                 service.program.lose_power()
                 service.kill()
-            case act.RestartService():
+            case service_faults.RestartService():
                 service.stop()
-            case act.FailAppends(count=count, fault=fault):
+            case service_faults.FailAppends(count=count, fault=fault):
                 self._disk.next_faults += [AppendFault(fault)] * count
-            case act.FillDisk(seconds=seconds):
+            case service_faults.FillDisk(seconds=seconds):
                 self._for(seconds, lambda on: setattr(self._disk, "is_full", on))
-            case act.HideDisk(seconds=seconds):
+            case service_faults.HideDisk(seconds=seconds):
                 self._for(seconds, lambda on: setattr(self._disk, "is_unreadable", on))
-            case act.DamageDriverRecord():
+            case environment_faults.DamageDriverRecord():
                 self._tear_driver_record()
-            case act.FailDriver(count=count, fault=fault):
+            case environment_faults.FailDriver(count=count, fault=fault):
                 self._behaviour.next_faults += [fault] * count
-            case act.BefallMachine(vm=vm, what=what, host=host):
+            case environment_faults.BefallMachine(vm=vm, what=what, host=host):
                 self._machines.befall(vm, ObservationKind(what), host.strip("-"))
                 self._let_guest_follow(vm, boots=what == ObservationKind.REBOOTED)
-            case act.StepClock(seconds=seconds):
+            case service_faults.StepClock(seconds=seconds):
                 self._clock.step(timedelta(seconds=seconds))
                 self._see(self._clock_change())
-            case act.DriftClock(rate=rate):
+            case service_faults.DriftClock(rate=rate):
                 self._clock.drift(rate)
                 self._see(self._clock_change())
-            case act.LoseRequests(chance=chance, seconds=seconds):
+            case environment_faults.LoseRequests(chance=chance, seconds=seconds):
                 self._for(seconds, lambda on: setattr(self._network, "loses", chance if on else 0.0))
-            case act.DelayRequests(delay=delay, seconds=seconds):
+            case environment_faults.DelayRequests(delay=delay, seconds=seconds):
                 self._for(seconds, lambda on: setattr(self._network, "delay", delay if on else 0.002))
-            case act.RefuseNotifications(seconds=seconds):
+            case environment_faults.RefuseNotifications(seconds=seconds):
                 self._for(seconds, lambda on: setattr(self._receivers, "is_down", on))
-            case act.FailGate(state=state, seconds=seconds):
+            case environment_faults.FailGate(state=state, seconds=seconds):
                 self._for(seconds, lambda on: setattr(self._gates, "state", state if on else ""))
-            case act.RebootGuest(vm=vm, seconds=seconds):
+            case environment_faults.RebootGuest(vm=vm, seconds=seconds):
                 self._guests.kill(vm)
                 self._loop.call_later(seconds, self._guests.start, vm)
-            case act.DamageMemory(vm=vm, how=how):
+            case environment_faults.DamageMemory(vm=vm, how=how):
                 self._guests.damage_memory(vm, how)
-            case act.EditFleetFile(edit=edit, subject=subject, value=value):
+            case fleet_requests.EditFleetFile(edit=edit, subject=subject, value=value):
                 self._fleet_file.edit(edit, subject, value)
-            case act.ApplyFleetFile():
+            case fleet_requests.ApplyFleetFile():
                 service.apply_fleet_file()
             case _:
                 self._operators.do(action)

@@ -5,8 +5,8 @@ from random import Random
 
 from msgspec.structs import replace
 
-from forewarn.simulator import actions as act
-from forewarn.simulator.actions import PlannedAction
+from forewarn.simulator.actions import fleet_requests, group_requests, host_requests, service_faults, vm_requests
+from forewarn.simulator.actions.planned_action import PlannedAction
 from forewarn.simulator.plan import Plan
 
 
@@ -50,7 +50,7 @@ class SituationGenerator:
         operations = ["deallocate", "start"] * self._random.randint(1, 2)
         operations += ["deallocate"] * self._random.randint(0, 1)
         return [
-            act.RequestVmOperation(at=self._then(1.5), who=who, operation=operation, vm=vm, key=self._key())
+            vm_requests.RequestVmOperation(at=self._then(1.5), who=who, operation=operation, vm=vm, key=self._key())
             for operation in operations
         ]
 
@@ -58,27 +58,27 @@ class SituationGenerator:
         """Let all VMs of a host have to approve, and deallocate one before or after the announcement."""
         vm = self._random.choice(self._plan.vms)
         terms = '{"approval":"all"}'
-        announced = act.RequestHostOperation(
+        announced = host_requests.RequestHostOperation(
             at=self._then(2.0),
             who="ann",
             operation=self._random.choice(("freeze", "reboot")),
             host=vm.host,
             key=self._key(),
         )
-        stopped = act.RequestVmOperation(
+        stopped = vm_requests.RequestVmOperation(
             at=self._then(2.0), who="ann", operation="deallocate", vm=vm.name, key=self._key()
         )
         made: list[PlannedAction] = [announced, stopped]
         if self._random.random() < 0.5:
             made = [replace(announced, at=stopped.at), replace(stopped, at=announced.at)]
         first = round(max(made[0].at - 3.0, 3.0), 3)
-        return [act.RequestTerms(at=first, who="ann", group=vm.group, terms=terms, key=self._key()), *made]
+        return [group_requests.RequestTerms(at=first, who="ann", group=vm.group, terms=terms, key=self._key()), *made]
 
     def _waits_for_its_turn(self) -> list[PlannedAction]:
         """Maintain all hosts, and approve, cancel or postpone what waits for its turn."""
         random = self._random
         made: list[PlannedAction] = [
-            act.RequestHostOperation(
+            host_requests.RequestHostOperation(
                 at=self._then(3.0),
                 who="ann",
                 operation=random.choice(("freeze", "reboot", "redeploy")),
@@ -90,7 +90,9 @@ class SituationGenerator:
         for _ in range(random.randint(1, 3)):
             event, verb = f"E{random.randint(1, 6)}", random.choice(("approve", "approve", "cancel", "postpone"))
             made.append(
-                act.RequestEventChange(at=self._then(20.0), who="ann", verb=verb, event=event, key=self._key())
+                group_requests.RequestEventChange(
+                    at=self._then(20.0), who="ann", verb=verb, event=event, key=self._key()
+                )
             )
         return made
 
@@ -98,8 +100,12 @@ class SituationGenerator:
         """Add a host to the fleet file, and a VM on a host that has failed, before a start."""
         failed, group = self._random.choice(self._plan.hosts), self._random.choice(self._plan.groups).name
         return [
-            act.RequestHostOperation(at=self._then(2.0), who="ann", operation="fail", host=failed, key=self._key()),
-            act.EditFleetFile(at=self._then(2.0), edit="add-host", subject="h5", value="-"),
-            act.EditFleetFile(at=self._then(2.0), edit="add-vm", subject="more-1", value=f"{group}/{failed}/1"),
-            act.RestartService(at=self._then(4.0)),
+            host_requests.RequestHostOperation(
+                at=self._then(2.0), who="ann", operation="fail", host=failed, key=self._key()
+            ),
+            fleet_requests.EditFleetFile(at=self._then(2.0), edit="add-host", subject="h5", value="-"),
+            fleet_requests.EditFleetFile(
+                at=self._then(2.0), edit="add-vm", subject="more-1", value=f"{group}/{failed}/1"
+            ),
+            service_faults.RestartService(at=self._then(4.0)),
         ]

@@ -7,13 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from forewarn.simulator.actions import (
-    DelayRequests,
-    EditFleetFile,
-    PlannedAction,
-    RequestFleetChange,
-    RequestHostOperation,
-)
+from forewarn.simulator.actions.environment_faults import DelayRequests
+from forewarn.simulator.actions.fleet_requests import EditFleetFile, RequestFleetChange
+from forewarn.simulator.actions.host_requests import RequestHostOperation
+from forewarn.simulator.actions.planned_action import PlannedAction
 from forewarn.simulator.environment.clock import EPOCH
 from forewarn.simulator.exchanges import (
     AgentStep,

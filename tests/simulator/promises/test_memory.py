@@ -2,7 +2,7 @@
 
 import pytest
 
-from forewarn.simulator.actions import LoseRequests
+from forewarn.simulator.actions.environment_faults import LoseRequests
 from forewarn.simulator.exchanges import ClockChange
 from forewarn.simulator.plan import Plan
 from forewarn.simulator.promises.memory import CheckerMemory, WallClock

@@ -2,7 +2,7 @@
 
 import pytest
 
-from forewarn.simulator.actions import RequestSubscription
+from forewarn.simulator.actions.subscription_requests import RequestSubscription
 from forewarn.simulator.exchanges import Exchange, ReceivedNotification
 from forewarn.simulator.plan import Plan, PlannedGroup
 from forewarn.simulator.promises.checker import Promises

@@ -7,40 +7,47 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from forewarn.simulator.actions import (
+from forewarn.simulator.actions.access_requests import (
     VIEWER,
-    PlannedAction,
     ReadEverything,
-    RequestBulk,
+    RequestPassingToken,
+    RequestRevocation,
+    RequestRotation,
+    RequestToken,
+    RequestViewer,
+)
+from forewarn.simulator.actions.fleet_requests import RequestFleetChange
+from forewarn.simulator.actions.group_requests import (
     RequestCancellations,
-    RequestDegradation,
     RequestEventChange,
-    RequestFleetChange,
     RequestGroupSet,
+    RequestScaleIn,
+    RequestTerms,
+)
+from forewarn.simulator.actions.host_requests import (
+    RequestDegradation,
     RequestHostBulk,
     RequestHostLabel,
     RequestHostOperation,
     RequestHostSet,
-    RequestLabel,
-    RequestMove,
-    RequestPassingToken,
-    RequestReclaim,
-    RequestRevocation,
+)
+from forewarn.simulator.actions.planned_action import PlannedAction
+from forewarn.simulator.actions.rollout_requests import (
     RequestRollout,
     RequestRolloutChange,
     RequestRolloutEdit,
     RequestRolloutSkip,
-    RequestRotation,
-    RequestScaleIn,
-    RequestSubscription,
-    RequestTerms,
-    RequestToken,
+    TryRollout,
+)
+from forewarn.simulator.actions.subscription_requests import RequestSubscription, RequestUnsubscription
+from forewarn.simulator.actions.vm_requests import (
+    RequestBulk,
+    RequestLabel,
+    RequestMove,
+    RequestReclaim,
     RequestTrial,
     RequestTwice,
-    RequestUnsubscription,
-    RequestViewer,
     RequestVmOperation,
-    TryRollout,
 )
 from forewarn.simulator.environment.clock import EPOCH
 from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess

@@ -12,7 +12,7 @@ A promise that requests under way may explain is judged by ``settle``. Before th
 
 from msgspec.structs import replace
 
-from forewarn.simulator.actions import BefallMachine, DamageMemory
+from forewarn.simulator.actions.environment_faults import BefallMachine, DamageMemory
 from forewarn.simulator.exchanges import (
     AgentStep,
     ClockChange,

@@ -9,7 +9,8 @@ from math import inf
 
 import msgspec
 
-from forewarn.simulator.actions import FailDatabase, FailDriver
+from forewarn.simulator.actions.cluster_faults import FailDatabase
+from forewarn.simulator.actions.environment_faults import FailDriver
 from forewarn.simulator.environment.database import LONGEST_LATE, DatabaseFault
 from forewarn.simulator.exchanges import MachineOperation
 from forewarn.simulator.promises.event_memory import WINDOW_CLOSED, EventMemory, RecordedTimeline

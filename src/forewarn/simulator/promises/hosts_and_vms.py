@@ -14,13 +14,9 @@ from math import inf
 
 import msgspec
 
-from forewarn.simulator.actions import (
-    BefallMachine,
-    EditFleetFile,
-    FailDriver,
-    RequestFleetChange,
-    RequestMove,
-)
+from forewarn.simulator.actions.environment_faults import BefallMachine, FailDriver
+from forewarn.simulator.actions.fleet_requests import EditFleetFile, RequestFleetChange
+from forewarn.simulator.actions.vm_requests import RequestMove
 from forewarn.simulator.exchanges import ControlExchange, MachineOperation, MachineState, VmExchange
 from forewarn.simulator.promises.event_memory import EventMemory
 from forewarn.simulator.promises.memory import AcknowledgedValues, CheckerMemory, wall_second

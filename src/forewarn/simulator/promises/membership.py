@@ -6,15 +6,9 @@ from math import inf
 
 import msgspec
 
-from forewarn.simulator.actions import (
-    BefallMachine,
-    DamageMemory,
-    EditFleetFile,
-    RebootGuest,
-    RequestDegradation,
-    RequestFleetChange,
-    RequestHostOperation,
-)
+from forewarn.simulator.actions.environment_faults import BefallMachine, DamageMemory, RebootGuest
+from forewarn.simulator.actions.fleet_requests import EditFleetFile, RequestFleetChange
+from forewarn.simulator.actions.host_requests import RequestDegradation, RequestHostOperation
 from forewarn.simulator.plan import Plan
 
 

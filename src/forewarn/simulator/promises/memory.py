@@ -10,7 +10,8 @@ from functools import cache
 
 import msgspec
 
-from forewarn.simulator.actions import BefallMachine, DelayRequests, LoseRequests, SkewNode
+from forewarn.simulator.actions.cluster_faults import SkewNode
+from forewarn.simulator.actions.environment_faults import BefallMachine, DelayRequests, LoseRequests
 from forewarn.simulator.environment.clock import EPOCH
 from forewarn.simulator.exchanges import ClockChange, ControlExchange, DiskFault, ProcessState
 from forewarn.simulator.plan import Plan

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from forewarn.simulator.actions import RequestSubscription
+from forewarn.simulator.actions.subscription_requests import RequestSubscription
 from forewarn.simulator.exchanges import ControlExchange, ReceivedNotification
 from forewarn.simulator.promises.memory import CheckerMemory
 

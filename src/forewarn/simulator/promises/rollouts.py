@@ -17,7 +17,9 @@ from math import inf
 
 import msgspec
 
-from forewarn.simulator.actions import EditFleetFile, PlannedAction, RequestFleetChange, RequestRollout
+from forewarn.simulator.actions.fleet_requests import EditFleetFile, RequestFleetChange
+from forewarn.simulator.actions.planned_action import PlannedAction
+from forewarn.simulator.actions.rollout_requests import RequestRollout
 from forewarn.simulator.exchanges import ControlExchange, HostCommandRun
 from forewarn.simulator.promises.memory import CheckerMemory
 

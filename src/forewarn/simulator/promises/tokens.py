@@ -10,7 +10,9 @@ import re
 
 import msgspec
 
-from forewarn.simulator.actions import VIEWER, DriftClock, SkewNode, StepClock
+from forewarn.simulator.actions.access_requests import VIEWER
+from forewarn.simulator.actions.cluster_faults import SkewNode
+from forewarn.simulator.actions.service_faults import DriftClock, StepClock
 from forewarn.simulator.exchanges import ControlExchange
 from forewarn.simulator.promises.memory import CheckerMemory
 

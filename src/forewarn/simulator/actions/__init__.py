@@ -1,0 +1,1 @@
+"""What a simulation does at which second."""

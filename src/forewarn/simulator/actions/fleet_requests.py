@@ -1,0 +1,39 @@
+"""Changes of the fleet: through the control API, and by its file."""
+
+from forewarn.simulator.actions.planned_action import PlannedAction
+
+
+class RequestFleetChange(PlannedAction, frozen=True, kw_only=True):
+    """A change of the fleet through the control API; the change as JSON, without blanks."""
+
+    sentence = "{who} patches the fleet with {change} with key {key}"
+    who: str
+    change: str
+    key: str
+
+
+class EditFleetFile(PlannedAction, frozen=True, kw_only=True):
+    """What an editor does to the fleet file. The service reads it at its next start."""
+
+    sentence = "the fleet file is edited: {edit} {subject} {value}"
+    chosen = "edit"
+    choices = (
+        "add-vm",
+        "remove-vm",
+        "rehost-vm",
+        "regroup-vm",
+        "set-spot",
+        "add-host",
+        "remove-host",
+        "spoil",
+        "mend",
+    )
+    edit: str
+    subject: str
+    value: str
+
+
+class ApplyFleetFile(PlannedAction, frozen=True, kw_only=True):
+    """Have the running service apply its fleet file, as a reload does."""
+
+    sentence = "the fleet file is applied"
