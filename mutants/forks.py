@@ -30,7 +30,7 @@ def run_forked(work: Callable[[], str], limit: float) -> str | None:
 
 def stream_forked(work: Callable[[Send], None], limit: float) -> Iterator[str]:
     """Yield the lines that the work sends from a process of its own; raise TimeoutError after ``limit`` seconds."""
-    directory = tempfile.mkdtemp(prefix="forewarn-mutants-")
+    directory = tempfile.mkdtemp(prefix="fm-")  # short: a fork of a fork has Unix sockets in it, too
     reader, writer = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -72,9 +72,10 @@ def judge(mutations: Sequence[Mutation], tests: Sequence[str], budget: float, jo
     in_functions = [each for each in mutations if each.function and not each.is_called_during_import]
     not_run = len(at_import)
     users: dict[str, list[str]] = {}
+    failing: list[str] = []
     for line in stream_forked(lambda send: _run_session(in_functions, tests, budget, jobs, send), LONGEST_SESSION):
         match json.loads(line):
-            case {"users": dict(found), "modules": list(modules)}:
+            case {"users": dict(found), "failing": list(failing), "modules": list(modules)}:
                 users = found
                 _import_all(modules)
             case {"index": int(index), "verdict": Verdict.NOT_RUN}:
@@ -84,7 +85,7 @@ def judge(mutations: Sequence[Mutation], tests: Sequence[str], budget: float, jo
 
     def judge_import(index: int) -> tuple[Verdict, str]:
         mutation = at_import[index]
-        verdict, test = _judge_import(mutation, users.get(mutation.file, []))
+        verdict, test = _judge_import(mutation, users.get(mutation.file, []), failing)
         return Verdict.NOT_RUN if verdict is Verdict.SURVIVED and index >= not_run else verdict, test
 
     for line in stream_forked(lambda send: _share(len(at_import), jobs, judge_import, send), LONGEST_SESSION):
@@ -146,7 +147,8 @@ class _Session:
         gc.collect()
         gc.freeze()
         traces = _trace(session.items)
-        self._send(json.dumps({"users": _users(traces), "modules": _foreign_modules()}))
+        failing = [name for name, trace in traces.items() if trace.has_failed]
+        self._send(json.dumps({"users": _users(traces), "failing": failing, "modules": _foreign_modules()}))
         items = {item.nodeid: item for item in session.items}
         killers = defaultdict[tuple[str, str], list[str]](list)
 
@@ -261,10 +263,11 @@ def _import_all(modules: Sequence[str]) -> None:
             importlib.import_module(name)
 
 
-def _judge_import(mutation: Mutation, tests: Sequence[str]) -> tuple[Verdict, str]:
+def _judge_import(mutation: Mutation, tests: Sequence[str], failing: Sequence[str]) -> tuple[Verdict, str]:
     """Judge by fast tests, and a function that they do not run by the other ones of its own test file.
 
-    Those of its package come last: some look at a record or a number of the module, and call nothing in it.
+    Those of its package come last: some look at a record or a number of the module, and call nothing in it. Tests
+    that fail without the change say nothing, and are left out.
     """
     mirrored = mirrored_test(mutation.file)
     existing = [each for each in [*tests] or [mirrored] if (ROOT / each).exists()]
@@ -280,7 +283,7 @@ def _judge_import(mutation: Mutation, tests: Sequence[str]) -> tuple[Verdict, st
             if part == [*FAST]:
                 continue
             failed = _FailedTest()
-            status = pytest.main([*OPTIONS, *part], plugins=[failed])
+            status = pytest.main([*OPTIONS, *(f"--deselect={name}" for name in failing), *part], plugins=[failed])
             if failed.name or status not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
                 return failed.name or f"pytest: {status!r}"
         return "passed"
