@@ -35,3 +35,14 @@ def test_every_machine_that_cannot_be_reached_is_told(tmp_path: Path) -> None:
     ]
     assert "lost has no host" in result[2]
     assert len(result) == 3
+
+
+def test_what_the_system_says_of_a_monitor_is_told(tmp_path: Path) -> None:
+    """Such as a path that leads through a file."""
+    (tmp_path / "h1").touch()
+    driver = QemuDriver.from_settings({"qmp": f"{tmp_path}/{{host}}/{{vm}}"}, SystemClock(), 1.0)
+    assert isinstance(driver, SupportsCheck)
+    result = driver.check((Vm("web-0", "web", "h1"),))
+    driver.close()
+
+    assert result == (f"cannot connect to the monitor of web-0 at {tmp_path}/h1/web-0: Not a directory",)

@@ -9,13 +9,15 @@ from queue import Queue
 import pytest
 
 from forewarn.clocks import SystemClock
-from forewarn.core.model import EventType, Host
+from forewarn.core.model import EventType, Host, Vm
 from forewarn.drivers.qemu.driver import QemuDriver
 from forewarn.node.driver import (
     CandidateHost,
     ImpactDone,
     ImpactFailed,
     ImpactNotBegun,
+    ImpactOutcome,
+    ImpactUnderway,
     ImpactUnknown,
     fences_terms,
     has_local_records,
@@ -67,6 +69,23 @@ def test_a_machine_is_not_taken_for_off_where_its_monitor_cannot_be(tmp_path: Pa
 
     assert isinstance(failed, ImpactFailed)
     assert failed.reason == f"there is no directory {tmp_path}/wrong; check 'qmp' of driver 'qemu'"
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        ("vm fail", "there is no command to start web-0; set 'start' of driver 'qemu'"),
+        ("host fail", "there is no other host to move web-0 to"),
+    ],
+)
+def test_a_machine_that_failed_alone_may_start_on_its_own_host(
+    driver: QemuDriver, operation: str, reason: str
+) -> None:
+    """It needs no other; the VMs of a host that failed do."""
+    failed = carried_out(driver, impact(EventType.REDEPLOY, operation=operation))
+
+    assert isinstance(failed, ImpactFailed)
+    assert failed.reason.startswith(reason)
 
 
 @contextmanager
@@ -148,6 +167,28 @@ def test_a_leader_that_was_replaced_does_nothing_to_a_machine(tmp_path: Path) ->
         assert carried_out(first, in_term(asked, 1)) == ImpactDone()  # what came of it
     first.close()
     second.close()
+
+
+def switched_off(driver: QemuDriver, vm: Vm, term: int) -> ImpactOutcome:
+    """Have a VM stopped and return the end, as the node does."""
+    outcome = driver.switch(vm, on=False, term=term)
+    while isinstance(outcome, ImpactUnderway):
+        outcome = driver.switch(vm, on=False, term=term)
+    return outcome
+
+
+def test_a_leader_that_was_replaced_switches_no_machine(driver: QemuDriver, tmp_path: Path) -> None:
+    """Without shared records a term means nothing."""
+    vm = impact().vms[0]
+    shared = driver_of(tmp_path, "n1")
+    (tmp_path / "n1").mkdir()
+
+    assert switched_off(shared, vm, 2) == ImpactDone(detail="it did not run")
+    refused = switched_off(shared, vm, 1)
+    assert isinstance(refused, ImpactFailed)
+    assert "a leader of term 2 was here, and this call is of term 1" in refused.reason
+    assert switched_off(driver, vm, 2) == switched_off(driver, vm, 1) == ImpactDone(detail="it did not run")
+    shared.close()
 
 
 def test_without_shared_records_it_does_not_fence(driver: QemuDriver, tmp_path: Path) -> None:
