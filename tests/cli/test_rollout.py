@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from forewarn.cli import watching
+from forewarn.cli.rollout import _row
 from forewarn.cli.rollout_output import rollout_lines
 from forewarn.control.client import ControlClient
-from forewarn.control.rollout_views import RolloutDetail, RolloutHostView
+from forewarn.control.rollout_views import RolloutDetail, RolloutHostView, RolloutView
 from forewarn.core.facts import RolloutWaveStarted
 from forewarn.core.rollouts.model import HostStep, RolloutOperation, RolloutTerms
 from tests.cli.conftest import Forewarn
@@ -223,3 +224,14 @@ def test_a_rollout_that_waits_for_its_window_says_until_when() -> None:
     assert lines[-3].startswith("waits until Sat 3 Jan 00:45 UTC: the next maintenance window opens at")
     assert lines[-2] == "h1 is settling since 12:00:00 UTC until 12:05 UTC"
     assert lines[-1].startswith("try failed hosts again: forewarn rollout retry k; go on: forewarn rollout resume k;")
+
+
+@pytest.mark.parametrize(("failed", "shown"), [(0, "-"), (3, "3")])
+def test_a_list_tells_how_many_hosts_failed(failed: int, shown: str) -> None:
+    """None is a dash."""
+    view = RolloutView(
+        name="kernel", state="running", operation="reboot", by="ada", started_at=NOW, wave=1,
+        hosts=9, done=4, failed=failed, skipped=0, active=1, waiting=1,
+    )  # fmt: skip
+
+    assert _row(view)[:6] == ("kernel", "reboot", "running", "9", "4", shown)

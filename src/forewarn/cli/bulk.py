@@ -84,7 +84,7 @@ def _describe(events: list["EventView"], refused: str, now: datetime) -> str:
         return "done"
     return "; ".join(
         f"{event.type} {event.status}"
-        + (f" {relative(event.not_before, now)}" if event.not_before and event.status == "Scheduled" else "")
+        + (f" {relative(event.not_before, now)}" if event.not_before else "")
         + f", event {event.id}"
         for event in events
     )
