@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from forewarn.clocks import ManualClock
 from forewarn.control.problems import TooManyFailures, Unauthenticated
-from forewarn.control.server.authentication import Authenticator, mint
+from forewarn.control.server.authentication import _MOST_ADDRESSES, Authenticator, mint
 from forewarn.core.facts import TokenCreated, TokenRevoked
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import CallerKind, Role
@@ -159,3 +159,17 @@ def test_a_secret_that_was_rotated_away_is_valid_for_the_overlap() -> None:
     harness.clock.advance(timedelta(hours=1))
     assert harness.authenticate(shown) == "ada"
     harness.guess(1, harness.shown)
+
+
+def test_refusals_are_counted_by_address_for_a_bounded_number_of_them() -> None:
+    """Where there are too many, those with the most refusals stay."""
+    authenticator = AuthenticatorHarness().authenticator
+    authenticator._count("192.0.2.1")
+    for number in range(2 * _MOST_ADDRESSES - 1):
+        authenticator._count(f"2001:db8::{number:x}")
+    assert len(authenticator.refused_by) == 2 * _MOST_ADDRESSES
+
+    authenticator._count("192.0.2.1")
+    authenticator._count("192.0.2.2")
+    assert len(authenticator.refused_by) == _MOST_ADDRESSES
+    assert authenticator.refused_by["192.0.2.1"] == 2

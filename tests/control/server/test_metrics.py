@@ -142,14 +142,54 @@ def test_metrics_are_served_by_the_control_api(tmp_path: Path) -> None:
     assert found["forewarn_events", ("Scheduled", "Freeze")] == 1
 
 
+FOLLOWING = ClusterView(
+    node="b", role="following", leader="a", term=7, heartbeat_age=0.25, revisions_behind=3, behind=1.5,
+    is_behind=True, clock_skew=0.125, format=1, reloads=2, nodes=(),
+)  # fmt: skip
+
+
 def test_a_node_that_follows_says_nothing_of_writing() -> None:
     """Only the node that leads can tell; no alert about the journal fires for the others."""
-    view = ClusterView(
-        node="b", role="following", leader="a", term=1, heartbeat_age=0.0, revisions_behind=0, behind=0.0,
-        is_behind=False, clock_skew=0.0, format=1, reloads=0, nodes=(),
-    )  # fmt: skip
     node = Node(MemoryJournal(), ManualClock(), Rules())
-    found = read(Metrics(node, EventCounters(), MetricSources(cluster=lambda: view)).render())
+    found = read(Metrics(node, EventCounters(), MetricSources(cluster=lambda: FOLLOWING)).render())
 
     assert ("forewarn_journal_writable", ()) not in found
     assert found["forewarn_cluster_leading", ()] == 0
+
+
+def test_a_node_of_a_cluster_tells_how_far_it_is() -> None:
+    """Its role, and everything that an alert needs."""
+    node = Node(MemoryJournal(), ManualClock(), Rules())
+    found = read(Metrics(node, EventCounters(), MetricSources(cluster=lambda: FOLLOWING)).render())
+
+    assert {
+        name.removeprefix("forewarn_cluster_"): value for (name, _), value in found.items() if "cluster" in name
+    } == {
+        "leading": 0,
+        "leader_known": 1,
+        "term_total": 7,
+        "nodes": 0,
+        "heartbeat_age_seconds": 0.25,
+        "behind_revisions": 3,
+        "behind_seconds": 1.5,
+        "behind": 1,
+        "clock_skew_seconds": 0.125,
+        "reloads_total": 2,
+    }
+
+
+def test_the_hosts_of_a_rollout_are_counted_by_how_they_stand(tmp_path: Path) -> None:
+    """Every count is there, also where it is none."""
+    with open_harness(tmp_path) as harness:
+        body = {"name": "kernel", "terms": {"operation": "reboot", "all_hosts": True}}
+        assert harness.ask("POST", "/v1/rollouts", body).status == 201
+        harness.ask("POST", "/v1/rollouts/kernel/skip", {"host": "h2"})
+        found = read(Metrics(harness.node, EventCounters(), MetricSources()).render())
+
+    assert {labels: value for (name, labels), value in found.items() if name == "forewarn_rollout_hosts"} == {
+        ("kernel", "done"): 0,
+        ("kernel", "failed"): 0,
+        ("kernel", "skipped"): 1,
+        ("kernel", "active"): 0,
+        ("kernel", "waiting"): 1,
+    }

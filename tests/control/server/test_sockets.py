@@ -9,7 +9,7 @@ import pytest
 
 from forewarn.config.values import ListenAddress
 from forewarn.control.client import ControlClient
-from forewarn.control.server.sockets import UnixSocket, listen, load_certificate, most_connections
+from forewarn.control.server.sockets import ControlSockets, UnixSocket, listen, load_certificate, most_connections
 from forewarn.core.errors import BadInput, Unavailable
 from tests.harness import ApiHarness, open_harness
 
@@ -109,3 +109,15 @@ def test_operators_take_no_more_than_a_quarter_of_the_files(
     monkeypatch.setattr(resource, "getrlimit", lambda _: (100, hard))
 
     assert most_connections() == most
+
+
+def test_every_socket_is_closed_and_may_be_closed_again(tmp_path: Path) -> None:
+    """The file of the unix socket is removed."""
+    sockets = ControlSockets(tmp_path, ListenAddress("127.0.0.1", 0))
+    sockets.open()
+    opened = tuple(sockets.all)
+    sockets.close()
+    sockets.close()
+
+    assert [each.fileno() for each in opened] == [-1, -1]
+    assert not (tmp_path / "control.sock").exists()
