@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from importlib.resources import files
 from typing import Any
 from unittest.mock import patch
 
@@ -9,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.control.dashboard.events import event_row
-from forewarn.control.dashboard.pages.exports import write_csv
+from forewarn.control.dashboard.pages.exports import LISTS, write_csv
 from forewarn.control.dashboard.states import EventState, state_of
 from forewarn.control.server.metrics import MetricSources
 from forewarn.core.commands import (
@@ -47,7 +48,7 @@ from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
 from forewarn.node.histogram import Histogram
 from tests.control.dashboard.conftest import Browser
 from tests.control.dashboard.test_login import token_of
-from tests.harness import ApiHarness
+from tests.harness import ApiHarness, ApiResponse
 
 ANN = Caller(CallerKind.OPERATOR, "ann")
 PAGES = {
@@ -401,17 +402,36 @@ def test_a_list_is_exported_to_its_roles(harness: ApiHarness, browser: Browser, 
         assert [each.status for each in said] == [200 if role in roles else 403] * 2, name
         if role in roles:
             assert len(said[0].json) == len(said[1].body.decode().splitlines()) - 1 > 0, name
+            assert {tuple(row) for row in said[0].json} == {LISTS[name].columns}
             assert not re.search(rb"hash|c2VjcmV0|/path", said[0].body + said[1].body)
     vms = {vm["name"] for vm in browser.get("/export/vms.json").json}
     assert vms == ({"web-0", "web-1"} if role is Role.OWNER else {"web-0", "web-1", "pool_0", "db"})
     assert browser.get("/export/secrets.csv").status == 404
 
 
+@pytest.mark.parametrize("name", list(EXPORTS))
+def test_an_empty_list_is_exported_with_the_names_of_its_columns(
+    harness: ApiHarness, browser: Browser, name: str
+) -> None:
+    """They are the keys of its rows, in their order: a program that reads the file finds its columns."""
+    token = token_of(harness)
+    harness.declare("")
+    browser.log_in(token)
+    if name == "tokens":  # that of the session is one: it is never empty
+        assert browser.get("/export/tokens.csv").body.decode().splitlines()[0] == ",".join(LISTS[name].columns)
+    else:
+        assert browser.get(f"/export/{name}.json").json == []
+        assert browser.get(f"/export/{name}.csv").body.decode().splitlines() == [",".join(LISTS[name].columns)]
+
+
 def test_a_spreadsheet_takes_no_cell_for_a_formula() -> None:
     """Numbers stay numbers."""
     rows = iter([{"name": "=1+1", "at": "@x", "list": ["-a", "b"], "number": -1, "plain": "a=b"}])
 
-    assert write_csv(rows).decode().splitlines()[1] == "'=1+1,'@x,'-a b,-1,a=b"
+    assert (
+        write_csv(("name", "at", "list", "number", "plain"), rows).decode().splitlines()[1]
+        == "'=1+1,'@x,'-a b,-1,a=b"
+    )
 
 
 def test_an_owner_cannot_filter_the_history_by_host(harness: ApiHarness, browser: Browser) -> None:
@@ -429,3 +449,46 @@ def test_the_lanes_of_one_group_are_drawn(harness: ApiHarness, browser: Browser)
     assert "/vms/web-1" in body
     assert "/vms/db" not in body
     assert browser.get("/fleet?by=group&group=pool").status == 404
+
+
+def test_lists_are_in_natural_order(harness: ApiHarness, browser: Browser) -> None:
+    """Of VMs, of those of a group, of a host and of a search; of hosts; of groups."""
+    numbers = (10, 1, 2)
+    harness.do(
+        ChangeFleet(
+            id="2" * 32,
+            by=ANN,
+            hosts=tuple(Host(f"rack_{number}") for number in numbers),
+            groups=tuple(GroupTerms(f"team_{number}", GroupKind.AVAILABILITY_SET) for number in numbers),
+            vms=tuple(Vm(f"api_{number}", "team_1", "rack_1") for number in numbers),
+        )
+    )
+    browser.log_in(token_of(harness))
+
+    for path in ("/vms", "/vms?search=api", "/vms?group=team_1", "/vms?host=rack_1", "/hosts/rack_1"):
+        assert names_in(browser.get(path), "/vms/api_") == ["1", "2", "10"], path
+    assert names_in(browser.get("/hosts"), "/hosts/rack_") == ["1", "2", "10"]
+    assert names_in(browser.get("/groups"), "/groups/team_") == ["1", "2", "10"]
+
+
+def test_a_list_that_is_too_long_to_be_sorted_has_the_order_of_the_api(harness: ApiHarness, browser: Browser) -> None:
+    """It is not sorted for each page: the API keeps it sorted."""
+    many = tuple(Vm(f"api_{number}", "web", "h1") for number in (10, 1, 2))
+    harness.do(ChangeFleet(id="2" * 32, by=ANN, vms=many))
+    browser.log_in(token_of(harness))
+
+    with patch("forewarn.control.dashboard.pages.vms._MOST_SORTED", 2):
+        assert names_in(browser.get("/vms"), "/vms/api_") == ["1", "10", "2"]
+
+
+def names_in(said: ApiResponse, prefix: str) -> list[str]:
+    """Return the ends of the links that begin with a prefix, before the list of what happened last."""
+    return re.findall(rf'href="{prefix}([^"]*)"', said.body.decode().partition("What happened last")[0])
+
+
+def test_the_page_of_an_event_calls_it_event() -> None:
+    """Templates use the names of the glossary."""
+    source = (files("forewarn.control.dashboard") / "templates" / "event.html").read_text("utf-8")
+
+    assert "{{ event.type }}" in source
+    assert not re.search(r"\btold\b", source)

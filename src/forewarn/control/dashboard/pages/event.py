@@ -30,8 +30,8 @@ async def show_event(
     request: Request[Any, Any, Any], context: ContextDependency, principal: PrincipalDependency, id: FromPath[str]
 ) -> Response[bytes]:
     """Show the timeline of an event, by its whole or shortened id."""
-    told = await context.record.timeline(principal, id)
-    present = context.fleet.events.get(told.id.lower())
+    timeline = await context.record.timeline(principal, id)
+    present = context.fleet.events.get(timeline.id.lower())
     documents = []
     if present is not None:
         group = context.fleet.groups[present.group]
@@ -44,14 +44,14 @@ async def show_event(
         request,
         "event.html",
         section="timeline",
-        told=told,
+        event=timeline,
         is_scheduled=present is not None and present.status is EventStatus.SCHEDULED,
         is_unfinished=present is not None,
         documents=documents,
         rollout=present.rollout if present else "",
         row=event_row(context.fleet, present, context.now()) if present else None,
         colours=_COLOURS,
-        last=await recent_lines(context, principal, event=told.id),
+        last=await recent_lines(context, principal, event=timeline.id),
         postpone_limit=context.fleet.groups[present.group].terms.policy.postpone_limit if present else 0,
     )
 

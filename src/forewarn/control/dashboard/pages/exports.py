@@ -12,13 +12,14 @@ from litestar import Response, Router
 from litestar.params import FromPath
 
 from forewarn.audit.history_lines import quote_formula
-from forewarn.audit.timeline import view_event
+from forewarn.audit.timeline import EventView, view_event
 from forewarn.control import views
 from forewarn.control.api.context import ApiContext, ContextDependency, PrincipalDependency
 from forewarn.control.api.subscriptions import view_subscription
+from forewarn.control.bodies import SubscriptionView
 from forewarn.control.dashboard.pages.rollouts import LISTED_ENDED
 from forewarn.control.dashboard.routing import HEADERS, page
-from forewarn.control.rollout_views import view_rollout
+from forewarn.control.rollout_views import RolloutView, view_rollout
 from forewarn.core.access import Action, Principal
 from forewarn.core.errors import Unknown
 
@@ -27,6 +28,8 @@ _Rows = AsyncIterator[dict[str, Any]]
 """Made from a copy of names, because the fleet may change between two rows."""
 _AT_ONCE = 500
 """Rows that are made before other requests are answered."""
+_TOKEN_COLUMNS = ("id", "name", "role", "groups", "created_at", "expires_at")
+"""Never the hash."""
 
 
 async def _vms(context: ApiContext, principal: Principal) -> _Rows:
@@ -67,9 +70,8 @@ async def _rollouts(context: ApiContext, _: Principal) -> _Rows:
 
 
 async def _tokens(context: ApiContext, _: Principal) -> _Rows:
-    fields = ("id", "name", "role", "groups", "created_at", "expires_at")
     for token in list(context.fleet.tokens.values()):
-        yield {field: msgspec.to_builtins(getattr(token, field)) for field in fields}
+        yield {column: msgspec.to_builtins(getattr(token, column)) for column in _TOKEN_COLUMNS}
 
 
 async def _subscriptions(context: ApiContext, _: Principal) -> _Rows:
@@ -77,25 +79,44 @@ async def _subscriptions(context: ApiContext, _: Principal) -> _Rows:
         yield msgspec.to_builtins(view_subscription(context, each))
 
 
-_LISTS: dict[str, tuple[Action, Callable[[ApiContext, Principal], _Rows]]] = {
-    "vms": (Action.READ_VMS, _vms),
-    "hosts": (Action.READ_HOSTS, _hosts),
-    "groups": (Action.READ_VMS, _groups),
-    "events": (Action.READ_VMS, _events),
-    "rollouts": (Action.READ_HOSTS, _rollouts),
-    "tokens": (Action.KEEP_TOKENS, _tokens),
-    "subscriptions": (Action.KEEP_SUBSCRIPTIONS, _subscriptions),
+class ExportedList(msgspec.Struct, frozen=True):
+    """A list: who may read it, and the columns of its rows."""
+
+    action: Action
+    columns: tuple[str, ...]
+    rows: Callable[[ApiContext, Principal], _Rows]
+
+
+def _fields(view: type[msgspec.Struct]) -> tuple[str, ...]:
+    return tuple(field.encode_name for field in msgspec.structs.fields(view))
+
+
+LISTS = {
+    "vms": ExportedList(Action.READ_VMS, _fields(views.VmView), _vms),
+    "hosts": ExportedList(Action.READ_HOSTS, ("name", "state", "cordoned", "vms", "labels"), _hosts),
+    "groups": ExportedList(Action.READ_VMS, _fields(views.GroupView), _groups),
+    "events": ExportedList(
+        Action.READ_VMS,
+        (*_fields(EventView), "group", "host", "operation", "fetched_by", "approvals", "approved_by"),
+        _events,
+    ),
+    "rollouts": ExportedList(Action.READ_HOSTS, _fields(RolloutView), _rollouts),
+    "tokens": ExportedList(Action.KEEP_TOKENS, _TOKEN_COLUMNS, _tokens),
+    "subscriptions": ExportedList(Action.KEEP_SUBSCRIPTIONS, _fields(SubscriptionView), _subscriptions),
 }
 
 
-def write_csv(rows: Iterable[dict[str, Any]]) -> bytes:
-    """Write a table; lists are separated by spaces, and what a spreadsheet would take for a formula is quoted."""
+def write_csv(columns: Iterable[str], rows: Iterable[dict[str, Any]]) -> bytes:
+    """Write a table; lists are separated by spaces, and what a spreadsheet would take for a formula is quoted.
+
+    The first row names the columns, also of a table without other rows.
+    """
+    columns = tuple(columns)
     text = io.StringIO()
     writer = csv.writer(text)
-    for number, row in enumerate(rows):
-        if not number:
-            writer.writerow(row)
-        writer.writerow([_cell(value) for value in row.values()])
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow([_cell(row[column]) for column in columns])
     return text.getvalue().encode()
 
 
@@ -111,16 +132,16 @@ def _cell(value: object) -> object:
 async def export(context: ContextDependency, principal: PrincipalDependency, file: FromPath[str]) -> Response[bytes]:
     """Return a list as a file, such as ``vms.csv``."""
     name, _, form = file.rpartition(".")
-    if name not in _LISTS or form not in _TYPES:
-        raise Unknown(f"there is no export {file!r}; there are {', '.join(_LISTS)}, as .csv and .json")
-    action, rows_of = _LISTS[name]
-    principal.require(action)
+    if name not in LISTS or form not in _TYPES:
+        raise Unknown(f"there is no export {file!r}; there are {', '.join(LISTS)}, as .csv and .json")
+    exported = LISTS[name]
+    principal.require(exported.action)
     rows = []
-    async for row in rows_of(context, principal):
+    async for row in exported.rows(context, principal):
         rows.append(row)
         if len(rows) % _AT_ONCE == 0:
             await asyncio.sleep(0)
-    write = partial(write_csv, rows) if form == "csv" else partial(msgspec.json.encode, rows)
+    write = partial(write_csv, exported.columns, rows) if form == "csv" else partial(msgspec.json.encode, rows)
     body = await asyncio.to_thread(write)
     headers = {**HEADERS, "Content-Disposition": f'attachment; filename="{file}"'}
     return Response(body, media_type=_TYPES[form], headers=headers)

@@ -1,9 +1,7 @@
 """Fleet: hosts with their VMs, or groups with update domains as lanes; counts first, VMs where there are few."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -13,6 +11,7 @@ from litestar.params import FromQuery
 
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.dashboard.name_search import NameSearch
+from forewarn.control.dashboard.natural_order import natural_key
 from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import StateFilter, html, page
 from forewarn.control.dashboard.states import EventState, busy_vms, count_by, visible_vms, with_idle
@@ -22,7 +21,6 @@ from forewarn.core.fleet import Fleet
 _MOST_TILES = 2_000
 """VMs that are drawn one by one; a larger selection is drawn as counts by host or group."""
 _STATES = tuple(EventState)
-_PARTS = re.compile(r"\d+|\D+").findall
 
 
 class VmTile(msgspec.Struct, frozen=True):
@@ -112,14 +110,14 @@ def _sections(
     return {
         section: [
             _column(fleet, column, vms, busy, by=by)
-            for column, vms in sorted(columns.items(), key=lambda each: _natural(each[0]))
+            for column, vms in sorted(columns.items(), key=lambda each: natural_key(each[0]))
         ]
-        for section, columns in sorted(places.items(), key=lambda each: _natural(each[0]))
+        for section, columns in sorted(places.items(), key=lambda each: natural_key(each[0]))
     }
 
 
 def _column(fleet: Fleet, name: str, vms: list[str], busy: dict[str, EventState], *, by: str) -> FleetColumn:
-    tiles = [VmTile(vm, busy.get(vm, EventState.IDLE)) for vm in sorted(vms, key=_natural)]
+    tiles = [VmTile(vm, busy.get(vm, EventState.IDLE)) for vm in sorted(vms, key=natural_key)]
     counts = Counter(tile.state for tile in tiles)
     return FleetColumn(name, len(vms), _named(counts), tiles, _note(fleet, name) if by == "host" else "")
 
@@ -141,7 +139,7 @@ def _cells(
         of_group = count_by(fleet, busy, "group")
         groups = ((name, fleet.groups[name]) for name in principal.known_groups(fleet))
         found = [(name, "", len(group.vms), of_group.get(name)) for name, group in groups]
-    found.sort(key=lambda each: _natural(each[0]))
+    found.sort(key=lambda each: natural_key(each[0]))
     cells = []
     for name, note, total, counts in found:
         every = with_idle(counts, total)
@@ -151,12 +149,6 @@ def _cells(
 
 def _named(counts: Counter[EventState]) -> dict[str, int]:
     return {str(state): counts[state] for state in _STATES if counts.get(state)}
-
-
-@lru_cache(maxsize=20_000)
-def _natural(name: str) -> tuple[tuple[bool, int, str], ...]:
-    """Order names by the numbers in them."""
-    return tuple((not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in _PARTS(name))
 
 
 @page("/fleet", Action.READ_VMS)

@@ -8,6 +8,7 @@ from litestar.params import FromPath, FromQuery
 from forewarn.control import views
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.dashboard.events import event_row
+from forewarn.control.dashboard.natural_order import natural_key
 from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.core.access import Action
@@ -24,7 +25,8 @@ async def list_groups(
 ) -> Response[bytes]:
     """List groups by name, with their enrolment."""
     fleet = context.fleet
-    names = sorted(name for name in principal.known_groups(fleet) if search.lower() in name.lower())
+    wanted = search.lower()
+    names = sorted((name for name in principal.known_groups(fleet) if wanted in name.lower()), key=natural_key)
     idle_after = context.node.writer.rules.idle_after
     rows = [views.view_group(fleet, fleet.groups[name], context.last_asked, idle_after) for name in names[:_MOST]]
     last = await recent_lines(context, principal, limit=8)

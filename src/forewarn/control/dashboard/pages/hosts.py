@@ -7,6 +7,7 @@ from litestar.params import FromPath, FromQuery
 
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.dashboard.events import event_row
+from forewarn.control.dashboard.natural_order import natural_key
 from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.control.dashboard.states import events_by_vm, state_of
@@ -24,7 +25,8 @@ async def list_hosts(
 ) -> Response[bytes]:
     """List hosts by name."""
     fleet = context.fleet
-    names = sorted(name for name in fleet.hosts if search.lower() in name.lower())
+    wanted = search.lower()
+    names = sorted((name for name in fleet.hosts if wanted in name.lower()), key=natural_key)
     rows = [(name, len(fleet.vms_on(name)), fleet.state_of(name), name in fleet.cordoned) for name in names[:_MOST]]
     last = await recent_lines(context, principal, limit=8)
     return html(
@@ -41,7 +43,7 @@ async def show_host(
     host = principal.host(fleet, name)
     events = [event for event in fleet.events.values() if event.host == host.name]
     by_vm = events_by_vm(fleet.events.values())
-    vms = [fleet.vms[vm] for vm in sorted(fleet.vms_on(name))]
+    vms = [fleet.vms[vm] for vm in sorted(fleet.vms_on(name), key=natural_key)]
     return html(
         request,
         "host.html",

@@ -10,6 +10,7 @@ from litestar.params import FromPath, FromQuery
 from forewarn.control import views
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.dashboard.events import event_row
+from forewarn.control.dashboard.natural_order import natural_key
 from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import StateFilter, html, page
 from forewarn.control.dashboard.states import EventState, busy_vms, state_of
@@ -17,7 +18,7 @@ from forewarn.core.access import Action
 from forewarn.core.model import HostState
 
 _MOST_SORTED = 5_000
-"""VMs that a search found and that are sorted; among more than that, the first ones are soon found in order."""
+"""VMs that are sorted for one page; more than that are listed in the order of the API, which is kept sorted."""
 _MOST = 500
 """VMs of one list; a search finds the others."""
 
@@ -32,19 +33,20 @@ async def list_vms(
     host: FromQuery[str] = "",
     in_state: StateFilter = "",
 ) -> Response[bytes]:
-    """List VMs by name."""
+    """List VMs by name, in natural order as far as they can be sorted for one page."""
     fleet = context.fleet
     busy = busy_vms(fleet, principal, context.deallocated.names)
     if group:
-        names: Iterable[str] = sorted(principal.group(fleet, group).vms)
+        names: Iterable[str] = sorted(principal.group(fleet, group).vms, key=natural_key)
     elif host and principal.may(Action.READ_HOSTS):
-        names = sorted(fleet.vms_on(host))
+        names = sorted(fleet.vms_on(host), key=natural_key)
     elif principal.sees_all:
-        matches = list(islice(context.search.find(search), _MOST_SORTED + 1))
-        is_few = bool(search) and len(matches) <= _MOST_SORTED
-        names = sorted(matches) if is_few else await context.names.after("vms", "")
+        matches = context.search.find(search) if search else iter(fleet.vms)
+        few = list(islice(matches, _MOST_SORTED + 1))
+        is_few = len(few) <= _MOST_SORTED
+        names = sorted(few, key=natural_key) if is_few else await context.names.after("vms", "")
     else:
-        names = sorted(principal.known_vms(fleet))
+        names = sorted(principal.known_vms(fleet), key=natural_key)
     wanted = search.lower()
     found = (
         (vm, busy.get(name, EventState.IDLE))
@@ -80,7 +82,7 @@ async def show_vm(
         vm=views.detail_vm(fleet, vm),
         state=state_of(fleet, vm, events),
         events=[event_row(fleet, each, context.now()) for each in events],
-        hosts=sorted(host for host in fleet.hosts if fleet.state_of(host) is not HostState.FAILED),
+        hosts=sorted((host for host in fleet.hosts if fleet.state_of(host) is not HostState.FAILED), key=natural_key),
         last=await recent_lines(context, principal, vm=name),
     )
 
