@@ -98,6 +98,7 @@ def test_half_an_answer_and_none_at_all_are_silence(exchange: Exchange, said: Ca
         assert silence.why.startswith(why)
         assert silence.connected
         assert silence.in_time
+        assert silence.garbled is (why == "does not speak HTTP")
 
 
 @pytest.mark.end_to_end

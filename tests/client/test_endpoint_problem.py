@@ -19,6 +19,14 @@ def test_a_refused_vm_is_told_what_to_do(said: str, *, has_remedy: bool) -> None
     assert ("have it added to the fleet" in str(problem.error)) is has_remedy
 
 
+@pytest.mark.parametrize("status", [410, 429, 500, 503])
+def test_a_service_that_is_not_ready_says_when_it_will_be(status: int) -> None:
+    """It is not asked again before that."""
+    problem = problem_of_response("http://h", HttpResponse(status, JSON | {"retry-after": "7"}, b"{}"))
+
+    assert problem.retry_after == 7.0
+
+
 @pytest.mark.parametrize("status", [410, 429, 500])
 def test_a_page_for_people_is_from_no_service(status: int) -> None:
     """A proxy or another server answers there."""

@@ -6,6 +6,7 @@ from time import monotonic
 
 import pytest
 
+from forewarn.cluster.leadership import KnownLeader
 from forewarn.cluster.membership import LEASE
 from forewarn.config.settings import MailSettings
 from forewarn.control.notifications.dispatcher import Dispatcher
@@ -59,6 +60,50 @@ def test_another_node_leads_within_five_seconds_of_the_leaders_end() -> None:
         cluster.cut_off.clear()
         await cluster.pass_until(lambda: first.node.replica.revision == cluster.store.revision)
         cluster.check_agreement()
+
+    run(story)
+
+
+def test_a_leader_is_told_of_once() -> None:
+    """Also where this node hears nothing for a while, and then of the same leader in the same term."""
+
+    async def story(cluster: ClusterHarness) -> None:
+        for name in "ab":
+            await cluster.start(name)
+        leader, follower = await cluster.leader(), await cluster.follower()
+        await cluster.pass_until(lambda: follower.cluster_node.leader is not None)
+        told: list[KnownLeader] = []
+        follower.cluster_node.on_leader = told.append
+        cluster.cut_off.add(follower.name)
+        await cluster.pass_until(lambda: follower.cluster_node.leader is None)
+        cluster.cut_off.clear()
+        await cluster.pass_until(lambda: follower.cluster_node.leader is not None)
+        assert told == []
+        cluster.cut_off.add(leader.name)
+        await cluster.pass_until(lambda: follower.is_leading)
+        await cluster.pass_until(lambda: bool(told))
+        assert [each.name for each in told] == [follower.name]
+
+    run(story)
+
+
+def test_a_node_describes_itself_and_the_others() -> None:
+    """For operators: who leads in which term, and how far this node is behind."""
+
+    async def story(cluster: ClusterHarness) -> None:
+        for name in "ab":
+            await cluster.start(name)
+        leader, follower = await cluster.leader(), await cluster.follower()
+        await cluster.pass_until(lambda: follower.cluster_node.leader is not None)
+        view = follower.cluster_node.view()
+        assert (view.node, view.role, view.leader, view.term) == (
+            follower.name,
+            "following",
+            leader.name,
+            leader.node.term,
+        )
+        assert sorted(each.name for each in view.nodes) == ["a", "b"]
+        assert view.behind == follower.cluster_node.age
 
     run(story)
 

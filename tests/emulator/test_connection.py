@@ -73,6 +73,15 @@ def test_a_head_that_arrives_in_pieces_is_one_request() -> None:
         assert statuses(received) == [b"200", b"200"]
 
 
+def test_empty_lines_before_a_request_are_passed_over() -> None:
+    """Some clients end a body with one line end more than it has."""
+    with Emulator("web-0") as emulator:
+        received = send(emulator.url, GET + b"\r\n\r\n" + LAST)
+
+        assert statuses(received) == [b"200", b"200"]
+        assert [sent.method for sent in emulator.requests] == ["GET", "GET"]
+
+
 def test_an_answer_to_head_has_no_body_even_when_it_fails() -> None:
     """Or the caller would take the body for its next answer."""
     with Emulator("web-0") as emulator:

@@ -140,6 +140,14 @@ def test_a_host_can_fail_and_be_maintained() -> None:
         assert failed.status is EventStatus.STARTED
 
 
+def test_the_freeze_of_a_host_lasts_as_long_as_is_announced() -> None:
+    """Its VMs are told how long."""
+    with Emulator("web-0") as emulator:
+        emulator.host("host-0").freeze(7)
+
+        assert [event["DurationInSeconds"] for event in ask(emulator.url).json["Events"]] == [7]
+
+
 def test_a_host_can_be_drained() -> None:
     """Each of its running VMs moves to a host that was planned for it; the emptied host receives none."""
     with Emulator("web-0", "web-1", now=NOON) as emulator:

@@ -1,6 +1,7 @@
 """What goes wrong on the way: each fault as a caller meets it, how often, when, and to whom."""
 
 import http.client
+import re
 import threading
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -247,6 +248,21 @@ def test_every_fault_is_told_of() -> None:
     assert set(FAULTS) == set(FaultKind)
     assert FaultKind.SLOW_FIRST_CALL in BEFORE
     assert FaultKind.HALF_BODY not in BEFORE
+
+
+def test_the_seconds_of_a_fault_are_those_of_its_sentence() -> None:
+    """Where none are given."""
+    told = {kind: re.search(r"default (\d+)", said) for kind, said in FAULTS.items()}
+
+    assert {kind: Fault(kind).amount for kind in FaultKind} == {
+        kind: float(found[1]) if found else 0.0 for kind, found in told.items()
+    }
+
+
+@pytest.mark.parametrize("kind", [FaultKind.REPEATED_INCARNATION, FaultKind.SKIPPED_INCARNATION])
+def test_incarnations_are_drawn_for_each_change_and_not_for_each_request(kind: FaultKind) -> None:
+    """Else the same document would be shown with the true number and a wrong one by turns."""
+    assert is_active(Faults(ManualClock(), faults=[Fault(kind, probability=0.0)]), times=3) == [True] * 3
 
 
 def test_a_fault_that_is_improbable_is_rare() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from concurrent.futures import Future
 
 import pytest
 
@@ -51,3 +52,22 @@ def test_a_timeout_of_the_work_itself_is_its_own() -> None:
     with pytest.raises(TimeoutError, match="mine"):
         thread.run(fail(), "fail", 10)
     thread.stop()
+
+
+def test_work_of_a_caller_that_is_interrupted_is_canceled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for it any more."""
+
+    class InterruptedFuture(Future[None]):
+        def result(self, timeout: float | None = None) -> None:
+            raise KeyboardInterrupt
+
+    async def work() -> None: ...
+
+    thread, waiting, future = LoopThread(), work(), InterruptedFuture()
+    monkeypatch.setattr(asyncio, "run_coroutine_threadsafe", lambda *_: future)
+    with pytest.raises(KeyboardInterrupt):
+        thread.run(waiting, "work", 10)
+    waiting.close()
+    thread.stop()
+
+    assert future.cancelled()

@@ -199,7 +199,7 @@ class ClusterNode:
         if leader and leader != self._known:
             log.info("the leader is known", extra={"fields": {"leader": leader.name, "term": leader.term}})
             self.on_leader(leader)
-        self._known = leader or self._known
+            self._known = leader
         self._news.set()
 
     async def _run(self) -> None:

@@ -62,6 +62,7 @@ class ShownIncarnations:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._offs: set[str] = set()
+        """The groups that were switched off at least once: their next enrolment is a new one."""
         self._bases: dict[str, int] = {}
         """The true incarnation at the group's latest re-enrolment, less one."""
         self._shown: dict[tuple[str, str], list[int]] = {}
@@ -75,7 +76,6 @@ class ShownIncarnations:
                 if isinstance(fact, SwitchedOff):
                     self._offs.add(fact.group)
                 elif isinstance(fact, Enrolled) and fact.group in self._offs:
-                    self._offs.discard(fact.group)
                     self._bases[fact.group] = commit.fleet.groups[fact.group].incarnation - 1
 
     def since_switched_on(self, group: str, incarnation: int) -> int:

@@ -227,6 +227,15 @@ def test_a_change_waits_for_a_leader(pair: Pair) -> None:
     assert pair.follower.ask("POST", "/v1/vms/web-0/operations", RESTART).status == 201
 
 
+def test_a_node_that_led_refers_only_to_a_later_term(pair: Pair) -> None:
+    """Else it would be asked for ever."""
+    pair.leadership.is_leading, pair.leadership.leader = False, pair.known.leader
+
+    said = pair.follower.ask("POST", "/v1/vms/web-0/operations", RESTART)
+    assert said.status == 503
+    assert "does not lead" in said.json["detail"]
+
+
 def test_a_node_that_leads_meanwhile_carries_the_change_out_itself(pair: Pair) -> None:
     """The request is not lost: its body was kept."""
     pair.known.leader = None

@@ -51,6 +51,22 @@ async def test_a_document_is_fetched_from_the_node_that_leads(authority: Authori
 
 
 @on_both_loops
+async def test_a_node_that_led_refers_only_to_a_later_term(authority: Authority) -> None:
+    """Else two nodes could refer to each other for ever."""
+    site = MetadataHarness(Limits())
+    site.commit(WEB, Enrolled("web", NOW, ""))
+    messages = {DOCUMENT: DocumentReceiver(site.service, certain).answer}
+    async with (
+        peer_port(authority.files(), messages) as port,
+        peer_port(authority.files(), messages, is_leading=False) as old,
+        peer_client(authority.files()) as client,
+    ):
+        old.leadership.leader = port.known(term=1)
+        forwarding = DocumentForwarding(client, FixedLeadership(old.known(term=1)), certain)
+        assert await forwarding.fetch("web-0", 3) is None
+
+
+@on_both_loops
 async def test_without_a_leader_there_is_no_document(authority: Authority) -> None:
     """Nobody leads, the leader does not answer, or it knows nobody else."""
     async with (

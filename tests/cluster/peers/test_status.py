@@ -82,6 +82,16 @@ async def test_a_node_that_does_not_answer_is_silent(authority: Authority) -> No
 
 
 @on_both_loops
+async def test_a_heartbeat_is_late_after_three_seconds(authority: Authority) -> None:
+    """One is sent every second."""
+    view = view_of(node("n1"), node("n2", age=3.0), node("n3", age=3.6))
+    async with collector_of(authority, view) as collector:
+        result = await collector.collect()
+
+    assert [warning.partition(" sent")[0] for warning in result.warnings] == ["node n3"]
+
+
+@on_both_loops
 async def test_what_concerns_the_whole_cluster_is_warned_of(authority: Authority) -> None:
     """Nobody leads, and an upgrade is not finished."""
     view = view_of(node("n1", release="1.1.0"), node("n2", release="1.0.0"), node("n3", release="1.0.0"), leader="")
