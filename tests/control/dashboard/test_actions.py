@@ -152,6 +152,18 @@ def take(page: Page, act: Act) -> None:
     dialog.get_by_role("button", name="Close").click()
 
 
+def section_of(path: str) -> str:
+    """Return the first part of a path, such as ``vms`` of the list and of each VM."""
+    return path.removeprefix("/").partition("?")[0].partition("/")[0]
+
+
+def offered(page: Page) -> set[str]:
+    """Return all actions that the page holds, also those that are shown after a selection only."""
+    buttons = page.locator("main").locator("button[data-method], button[data-bulk], button[data-pause]")
+    labels = [*buttons.all_text_contents(), *page.locator("main form[data-path] button").all_text_contents()]
+    return {label.partition(" (")[0].strip() for label in labels}
+
+
 def button_of(page: Page, act: Act) -> Locator:
     return page.locator("main").get_by_role("button", name=act.button, exact="all" not in act.button).first
 
@@ -160,7 +172,7 @@ def button_of(page: Page, act: Act) -> Locator:
 def test_each_action_has_its_effect_or_is_not_offered(
     chromium: Browser, prepared: tuple[ApiHarness, dict[str, str]], role: Role
 ) -> None:
-    """One after another, as the buttons of the pages lead through them."""
+    """One after another, as the buttons of the pages lead through them; a page holds no action beside these."""
     harness, events = prepared
     letter = {Role.OPERATOR: "o", Role.OWNER: "w", Role.VIEWER: "v"}[role]
     token = harness.token("acting", str(role), *OWN[role])
@@ -168,6 +180,9 @@ def test_each_action_has_its_effect_or_is_not_offered(
         for act in ACTS:
             path = act.path.format(**events)
             page.goto(path)
+            section = section_of(path)
+            permitted = {each.button for each in ACTS if letter in each.roles and section_of(each.path) == section}
+            assert offered(page) <= permitted, act
             if letter not in act.roles:
                 assert button_of(page, act).count() == 0, act
                 continue
