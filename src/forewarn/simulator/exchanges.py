@@ -55,7 +55,7 @@ class ControlExchange(msgspec.Struct, frozen=True):
     @property
     def is_trial(self) -> bool:
         """Whether it is a dry run, which changes nothing."""
-        return self.path.endswith("?dry_run=true")
+        return self.path.endswith(("?dry_run=true", "/declaration/plan"))
 
 
 class MachineOperation(msgspec.Struct, frozen=True):

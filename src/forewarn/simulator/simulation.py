@@ -130,7 +130,8 @@ class Simulation:
             nodes.on_wrong = self._tell_problem
             self._machines.holds_lease = nodes.database.holds_lease
         request = nodes.request if nodes else self._service.request
-        self._operators = Operators(plan, loop, request, self._see, nodes.as_of if nodes else None)
+        as_of = nodes.as_of if nodes else None
+        self._operators = Operators(plan, loop, request, self._see, as_of, self._fleet_file.path)
         self._guests = Guests(plan, loop, self._network, self._clock, directory, random, self._see, nodes)
         self._machines.on_operation = self._on_operation
         self._machines.on_host_command = self._on_host_command

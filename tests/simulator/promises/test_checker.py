@@ -261,6 +261,15 @@ def bulk(operation: str, selected: list[str], refused: dict[str, str], at: float
     return asked("POST", "/v1/vms/operations", body, {"selected": selected, "refused": refused}, at=at, status=201)
 
 
+FRONT = {"labels": {"tier": "front"}}
+
+
+def selected(what: str, operation: str, names: list[str], at: float, **more: object) -> ControlExchange:
+    """Return an operation on all hosts or VMs that a label selects."""
+    body = {"operation": operation, "select": {"label": "tier!=back"}, **more}
+    return asked("POST", f"/v1/{what}/operations", body, {"selected": names}, at=at, status=201)
+
+
 def tried(id_: str) -> ControlExchange:
     event = {"id": id_, "type": "Freeze", "status": "Scheduled", "resources": ["web-0"]}
     answer = {"announcements": [{"event": event, "group": "web"}]}
@@ -282,9 +291,9 @@ def roaming(sent_at: float) -> VmExchange:
     return msgspec.structs.replace(shown, waits=True, as_of=2.0)
 
 
-def by_token(token: str, at: float, status: int = 200) -> ControlExchange:
+def by_token(token: str, at: float, status: int = 200, path: str = "/v1/tokens") -> ControlExchange:
     answer = {"items": []} if status < 400 else refused(status)
-    exchange = asked("GET", "/v1/tokens", answer=answer, at=at, who="olga", status=status, groups=("web",))
+    exchange = asked("GET", path, answer=answer, at=at, who="olga", status=status, groups=("web",))
     return msgspec.structs.replace(exchange, token=token)
 
 
@@ -812,6 +821,36 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
         (asked("DELETE", "/v1/tokens/ab12", at=5.0), by_token("ab12", 6.0, 401), by_token("cd34", 6.0)),
         (asked("DELETE", "/v1/tokens/ab12", at=5.0), by_token("ab12", 6.0)),
         "GET /v1/tokens of olga was let through with a revoked token",
+    ),
+    "what is public needs no token": (
+        (asked("DELETE", "/v1/tokens/ab12", at=5.0), by_token("ab12", 6.0, path="/v1/health/live")),
+        (asked("DELETE", "/v1/tokens/ab12", at=5.0), by_token("ab12", 6.0, path="/v1/me")),
+        "GET /v1/me of olga was let through with a revoked token",
+    ),
+    "several hosts are labelled": (
+        (selected("hosts", "set", ["h2"], 5.0, set=FRONT), hosts(6.0, labels={"tier": "front"})),
+        (selected("hosts", "set", ["h2"], 5.0, set=FRONT), hosts(6.0)),
+        "host h2 is shown with label none, and front was set",
+    ),
+    "several hosts are removed": (
+        (selected("hosts", "remove", ["h1"], 5.0), hosts(6.0)),
+        (selected("hosts", "remove", ["h2"], 5.0), hosts(6.0)),
+        "host h2 is shown, and was removed",
+    ),
+    "several VMs are labelled": (
+        (selected("vms", "set", ["web-1"], 5.0, set=FRONT), vms(6.0)),
+        (selected("vms", "set", ["web-0"], 5.0, set=FRONT), vms(6.0)),
+        "web-0 is shown with label none, and front was set",
+    ),
+    "no VM of several is let to move to a cordoned host": (
+        (operated("h2", "cordon", 5.0), selected("vms", "move", ["web-0"], 8.0, to="h1")),
+        (operated("h2", "cordon", 5.0), selected("vms", "move", ["web-0"], 8.0, to="h2")),
+        "web-0 was let to move to h2, which is cordoned",
+    ),
+    "a VM whose group was set is shown nothing of the old one": (
+        (asked("PATCH", "/v1/vms/web-1", {"group": "db"}, at=5.0), document(1, at=6.0, vm="web-1")),
+        (asked("PATCH", "/v1/vms/web-1", {"group": "db"}, at=5.0), document(1, at=8.0, vm="web-1")),
+        "web-1 was shown the document of web, and has joined db",
     ),
     "a key is refused only to who used it": (
         (

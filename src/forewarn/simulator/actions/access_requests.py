@@ -55,3 +55,11 @@ class ReadEverything(PlannedAction, frozen=True, kw_only=True):
 
     sentence = "{who} reads everything"
     who: str
+
+
+class ReadPage(PlannedAction, frozen=True, kw_only=True):
+    """Read one page of the control API."""
+
+    sentence = "{who} reads the page {path}"
+    who: str
+    path: str

@@ -37,3 +37,24 @@ class ApplyFleetFile(PlannedAction, frozen=True, kw_only=True):
     """Have the running service apply its fleet file, as a reload does."""
 
     sentence = "the fleet file is applied"
+
+
+class RequestFleetApply(PlannedAction, frozen=True, kw_only=True):
+    """Have an operator apply the fleet file; ``stale`` names a declaration that was replaced."""
+
+    sentence = "{who} applies the fleet file {how} with key {key}"
+    chosen = "how"
+    choices = ("plainly", "with-cancel-events", "with-yes", "with-exact", "with-exact-and-cancel-events", "stale")
+    who: str
+    how: str
+    key: str
+
+
+class TryFleetApply(PlannedAction, frozen=True, kw_only=True):
+    """Have an operator ask what the fleet file would change."""
+
+    sentence = "{who} plans to apply the fleet file {how}"
+    chosen = "how"
+    choices = RequestFleetApply.choices
+    who: str
+    how: str

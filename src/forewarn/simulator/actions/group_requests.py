@@ -55,3 +55,12 @@ class RequestCancellations(PlannedAction, frozen=True, kw_only=True):
     who: str
     group: str
     key: str
+
+
+class RequestSelectedCancellations(PlannedAction, frozen=True, kw_only=True):
+    """Cancel all events that a selector means; the selector as JSON, without blanks."""
+
+    sentence = "{who} cancels the events with {selection} with key {key}"
+    who: str
+    selection: str
+    key: str

@@ -72,3 +72,26 @@ class RequestHostLabel(PlannedAction, frozen=True, kw_only=True):
     host: str
     value: str
     key: str
+
+
+class RequestHostSelection(PlannedAction, frozen=True, kw_only=True):
+    """The same operation on all hosts that a selector means; the rest of the body as JSON, without blanks."""
+
+    sentence = "{who} asks for {operation} of hosts by {selection} with key {key}"
+    chosen = "operation"
+    choices = (*(each for each in RequestHostOperation.choices if each != "drain"), "set", "remove")
+    who: str
+    operation: str
+    selection: str
+    key: str
+
+
+class TryHostSelection(PlannedAction, frozen=True, kw_only=True):
+    """A dry run of an operation on all hosts that a selector means."""
+
+    sentence = "{who} tries {operation} of hosts by {selection}"
+    chosen = "operation"
+    choices = RequestHostSelection.choices
+    who: str
+    operation: str
+    selection: str

@@ -2,6 +2,7 @@
 
 from forewarn.simulator.actions.access_requests import (
     ReadEverything,
+    ReadPage,
     RequestPassingToken,
     RequestRevocation,
     RequestRotation,
@@ -34,12 +35,19 @@ from forewarn.simulator.actions.environment_faults import (
     RebootGuest,
     RefuseNotifications,
 )
-from forewarn.simulator.actions.fleet_requests import ApplyFleetFile, EditFleetFile, RequestFleetChange
+from forewarn.simulator.actions.fleet_requests import (
+    ApplyFleetFile,
+    EditFleetFile,
+    RequestFleetApply,
+    RequestFleetChange,
+    TryFleetApply,
+)
 from forewarn.simulator.actions.group_requests import (
     RequestCancellations,
     RequestEventChange,
     RequestGroupSet,
     RequestScaleIn,
+    RequestSelectedCancellations,
     RequestTerms,
 )
 from forewarn.simulator.actions.host_requests import (
@@ -47,7 +55,9 @@ from forewarn.simulator.actions.host_requests import (
     RequestHostBulk,
     RequestHostLabel,
     RequestHostOperation,
+    RequestHostSelection,
     RequestHostSet,
+    TryHostSelection,
 )
 from forewarn.simulator.actions.planned_action import PlannedAction
 from forewarn.simulator.actions.rollout_requests import (
@@ -70,12 +80,15 @@ from forewarn.simulator.actions.service_faults import (
 from forewarn.simulator.actions.subscription_requests import RequestSubscription, RequestUnsubscription
 from forewarn.simulator.actions.vm_requests import (
     RequestBulk,
+    RequestHostReclaim,
     RequestLabel,
     RequestMove,
     RequestReclaim,
     RequestTrial,
     RequestTwice,
+    RequestVmChange,
     RequestVmOperation,
+    RequestVmSelection,
 )
 
 COMMANDS: tuple[type[PlannedAction], ...] = (
@@ -113,6 +126,15 @@ COMMANDS: tuple[type[PlannedAction], ...] = (
     RequestRolloutSkip,
     RequestRolloutEdit,
     TryRollout,
+    RequestVmSelection,
+    RequestVmChange,
+    RequestHostReclaim,
+    RequestHostSelection,
+    TryHostSelection,
+    RequestSelectedCancellations,
+    RequestFleetApply,
+    TryFleetApply,
+    ReadPage,
 )
 """What operators, owners and editors of the fleet file do."""
 

@@ -79,3 +79,34 @@ class RequestReclaim(PlannedAction, frozen=True, kw_only=True):
     who: str
     count: int
     key: str
+
+
+class RequestVmSelection(PlannedAction, frozen=True, kw_only=True):
+    """The same operation on all VMs that a selector means; the rest of the body as JSON, without blanks."""
+
+    sentence = "{who} asks for {operation} of VMs by {selection} with key {key}"
+    chosen = "operation"
+    choices = (*RequestVmOperation.choices, "move", "set", "remove")
+    who: str
+    operation: str
+    selection: str
+    key: str
+
+
+class RequestVmChange(PlannedAction, frozen=True, kw_only=True):
+    """Change keys of a VM, as a fleet file has them; the keys as JSON, without blanks."""
+
+    sentence = "{who} changes {vm} to {keys} with key {key}"
+    who: str
+    vm: str
+    keys: str
+    key: str
+
+
+class RequestHostReclaim(PlannedAction, frozen=True, kw_only=True):
+    """Take back the spot VMs of a host."""
+
+    sentence = "{who} reclaims the spot VMs of {host} with key {key}"
+    who: str
+    host: str
+    key: str

@@ -1,11 +1,20 @@
-"""The fleet file of a simulation: written from the plan, and edited between starts of the service."""
+"""The fleet file of a simulation: written from the plan, edited while the service runs, and applied by operators."""
 
+from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
+from forewarn.config import toml
+from forewarn.control.bodies import DeclarationBody, DeclarationPage
+from forewarn.core.errors import ForewarnError
+from forewarn.fleetfile.diff import CurrentFleet, diff_fleet
+from forewarn.fleetfile.parser import parse_fleet
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm
 
+_NAME = "fleet.toml"
 _SPOILT = '[[vm]]\nname = "x"\ngroup = \n'
 
 
@@ -67,3 +76,30 @@ class FleetFile:
                 f'address = "{vm.address}"' + ("\nspot = true" if vm.spot else "")
             )
         self.path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def request_to_apply(content: bytes, how: str, pages: Sequence[DeclarationPage]) -> str:
+    """Return the body with which ``fleet apply`` sends a file; empty where it refuses the file itself.
+
+    ``pages``: the declaration last applied, as the service tells it.
+    """
+    try:
+        desired = parse_fleet(toml.decode(content, _NAME))
+    except ForewarnError:
+        return ""
+    declared = CurrentFleet(
+        hosts={host.name: host for page in pages for host in page.hosts},
+        groups={terms.name: terms for page in pages for terms in page.groups},
+        vms={vm.name: vm for page in pages for vm in page.vms},
+    )
+    seen = pages[0].revision - (how == "stale")
+    body = DeclarationBody(
+        seen=seen,
+        digest=sha256(content).hexdigest(),
+        source=_NAME,
+        exact="exact" in how,
+        cancel_events="cancel-events" in how,
+        yes="yes" in how,
+        **msgspec.structs.asdict(diff_fleet(desired, declared)),
+    )
+    return msgspec.json.encode(body).decode()

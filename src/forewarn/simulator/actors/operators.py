@@ -5,23 +5,29 @@ import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from forewarn.control.bodies import DeclarationPage
 from forewarn.simulator.actions.access_requests import (
     VIEWER,
     ReadEverything,
+    ReadPage,
     RequestPassingToken,
     RequestRevocation,
     RequestRotation,
     RequestToken,
     RequestViewer,
 )
-from forewarn.simulator.actions.fleet_requests import RequestFleetChange
+from forewarn.simulator.actions.fleet_requests import RequestFleetApply, RequestFleetChange, TryFleetApply
 from forewarn.simulator.actions.group_requests import (
     RequestCancellations,
     RequestEventChange,
     RequestGroupSet,
     RequestScaleIn,
+    RequestSelectedCancellations,
     RequestTerms,
 )
 from forewarn.simulator.actions.host_requests import (
@@ -29,7 +35,9 @@ from forewarn.simulator.actions.host_requests import (
     RequestHostBulk,
     RequestHostLabel,
     RequestHostOperation,
+    RequestHostSelection,
     RequestHostSet,
+    TryHostSelection,
 )
 from forewarn.simulator.actions.planned_action import PlannedAction
 from forewarn.simulator.actions.rollout_requests import (
@@ -42,13 +50,17 @@ from forewarn.simulator.actions.rollout_requests import (
 from forewarn.simulator.actions.subscription_requests import RequestSubscription, RequestUnsubscription
 from forewarn.simulator.actions.vm_requests import (
     RequestBulk,
+    RequestHostReclaim,
     RequestLabel,
     RequestMove,
     RequestReclaim,
     RequestTrial,
     RequestTwice,
+    RequestVmChange,
     RequestVmOperation,
+    RequestVmSelection,
 )
+from forewarn.simulator.actors.fleet_files import request_to_apply
 from forewarn.simulator.environment.clock import EPOCH
 from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
 from forewarn.simulator.environment.service import ControlResponse
@@ -98,8 +110,10 @@ class Operators:
         request: Callable[..., Awaitable[ControlResponse | None]],
         see: Callable[[ControlExchange], None],
         as_of: Callable[[], float] | None = None,
+        fleet_file: Path = Path("fleet.toml"),
     ) -> None:
         """``as_of``: tells up to which second every node holds everything, where there are several."""
+        self._fleet_file = fleet_file
         self._plan = plan
         self._loop = loop
         self._request = request
@@ -234,6 +248,24 @@ class Operators:
                 await self._rotate_token(owner, overlap, key)
             case RequestCancellations(who=who, group=group, key=key):
                 await self.ask(who, "POST", "/v1/events/cancel", _json(group=group), key)
+            case RequestSelectedCancellations(who=who, selection=selection, key=key):
+                await self.ask(who, "POST", "/v1/events/cancel", selection, key)
+            case RequestVmSelection(who=who, operation=operation, selection=selection, key=key):
+                await self.ask(who, "POST", "/v1/vms/operations", _selected(operation, selection), key)
+            case RequestHostSelection(who=who, operation=operation, selection=selection, key=key):
+                await self.ask(who, "POST", "/v1/hosts/operations", _selected(operation, selection), key)
+            case TryHostSelection(who=who, operation=operation, selection=selection):
+                await self.ask(who, "POST", "/v1/hosts/operations?dry_run=true", _selected(operation, selection))
+            case RequestVmChange(who=who, vm=vm, keys=keys, key=key):
+                await self.ask(who, "PATCH", f"/v1/vms/{vm}", keys, key)
+            case RequestHostReclaim(who=who, host=host, key=key):
+                await self.ask(who, "POST", "/v1/spot/reclaim", _json(host=host), key)
+            case RequestFleetApply(who=who, how=how, key=key):
+                await self._apply_fleet_file(who, how, "/v1/fleet/declaration", key)
+            case TryFleetApply(who=who, how=how):
+                await self._apply_fleet_file(who, how, "/v1/fleet/declaration/plan")
+            case ReadPage(who=who, path=path):
+                await self.ask(who, "GET", path, attempts=1)
             case RequestHostBulk(who=who, operation=operation, pattern=pattern, key=key):
                 body = _json(operation=operation, select={"names": [pattern]})
                 await self.ask(who, "POST", "/v1/hosts/operations", body, key)
@@ -265,6 +297,22 @@ class Operators:
             case ReadEverything(who=who):
                 await self.read_everything(who)
 
+    async def _apply_fleet_file(self, who: str, how: str, path: str, key: str = "") -> None:
+        """Compare the file with the declaration last applied, and send what differs, as ``fleet apply`` does."""
+        pages: list[DeclarationPage] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            query = f"?cursor={cursor}" if cursor else ""
+            page = await self.ask(who, "GET", f"/v1/fleet/declaration{query}")
+            if page.status != 200:
+                return
+            pages.append(msgspec.json.decode(page.response, type=DeclarationPage))
+            cursor = pages[-1].next
+        is_whole = len({(page.revision, page.changes) for page in pages}) == 1
+        body = request_to_apply(self._fleet_file.read_bytes(), how, pages) if is_whole else ""
+        if body:
+            await self.ask(who, "POST", path, body, key)
+
     async def _create_token(
         self, owner: str, groups: tuple[str, ...], key: str, *, role: str = "owner", lasts: int | None = None
     ) -> None:
@@ -284,6 +332,11 @@ class Operators:
         if created.get("token"):
             self._tokens[owner] = created["id"], created["token"]
         return "token" in created
+
+
+def _selected(operation: str, selection: str) -> str:
+    """Return the body of an operation on several VMs or hosts; ``selection`` has the rest of it."""
+    return _json(operation=operation, **json.loads(selection))
 
 
 def _rollout(name: str, terms: str) -> str:

@@ -3,8 +3,8 @@
 This model knows the plan and the bytes that VMs and operators exchange with the service, and nothing of how the
 service keeps its promises. The parts: what VMs are shown (``documents``), the control API
 (``control``), its tokens (``tokens``), single events (``events``), the order of events (``turns``), terms of groups
-(``terms``), what operators set for hosts and VMs (``hosts_and_vms``), rollouts (``rollouts``), notifications
-(``notifications``); here the service itself and the agents.
+(``terms``), what operators set for hosts and VMs (``hosts_and_vms``), fleet files (``fleet_files``), rollouts
+(``rollouts``), notifications (``notifications``); here the service itself and the agents.
 
 A promise that requests under way may explain is judged by ``settle``. Before that the simulation asks what
 ``questions`` lists: the record of every event that was shown, and every request that was acknowledged with a key.
@@ -31,6 +31,7 @@ from forewarn.simulator.promises.control import ControlPromises
 from forewarn.simulator.promises.documents import DocumentPromises
 from forewarn.simulator.promises.event_memory import GivenApproval
 from forewarn.simulator.promises.events import EventPromises
+from forewarn.simulator.promises.fleet_files import FleetFilePromises
 from forewarn.simulator.promises.hosts_and_vms import HostAndVmPromises
 from forewarn.simulator.promises.memory import CheckerMemory
 from forewarn.simulator.promises.notifications import NotificationPromises
@@ -65,6 +66,7 @@ class Promises:
         self._tokens = TokenPromises(self._memory)
         self._notifications = NotificationPromises(self._memory)
         self._rollouts = RolloutPromises(self._memory)
+        self._fleet_files = FleetFilePromises(self._memory)
         self._steps: dict[tuple[str, str], list[AgentStep]] = {}
         self.checked = 0
         """Number of exchanges that were checked."""
@@ -95,6 +97,7 @@ class Promises:
                 self._notifications.see_control(exchange)
                 self._hosts_and_vms.see_control(exchange)
                 self._rollouts.see_control(exchange)
+                self._fleet_files.see_control(exchange)
             case MachineOperation():
                 self._events.see_operation(exchange)
                 self._hosts_and_vms.see_operation(exchange)
@@ -138,6 +141,7 @@ class Promises:
                 self._events.settle(event, now)
         self._turns.settle(now)
         self._hosts_and_vms.settle(now)
+        self._fleet_files.settle(now)
         self._memory.judge_suspicions()
         self._undoes_after_the_event(now)
         self._notifications.settle(now)

@@ -317,7 +317,7 @@ class ControlPromises:
             if b"evict" in exchange.body or b"delete" in exchange.body:
                 members.maybe_gone |= vms
         elif path == "/v1/spot/reclaim":
-            evicted = {vm.name for vm in self._memory.plan.vms if vm.spot}
+            evicted = {vm.name for vm in self._memory.plan.vms if vm.spot} | members.may_be_spot
             members.maybe_down |= evicted
             members.maybe_gone |= evicted
         elif named := _GROUP.match(path):

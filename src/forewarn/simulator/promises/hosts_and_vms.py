@@ -15,11 +15,24 @@ from math import inf
 import msgspec
 
 from forewarn.simulator.actions.environment_faults import BefallMachine, FailDriver
-from forewarn.simulator.actions.fleet_requests import EditFleetFile, RequestFleetChange
-from forewarn.simulator.actions.vm_requests import RequestMove
+from forewarn.simulator.actions.fleet_requests import EditFleetFile, RequestFleetApply, RequestFleetChange
+from forewarn.simulator.actions.host_requests import RequestHostSelection
+from forewarn.simulator.actions.vm_requests import RequestMove, RequestVmSelection
 from forewarn.simulator.exchanges import ControlExchange, MachineOperation, MachineState, VmExchange
 from forewarn.simulator.promises.event_memory import EventMemory
-from forewarn.simulator.promises.memory import AcknowledgedValues, CheckerMemory, wall_second
+from forewarn.simulator.promises.host_and_vm_bodies import (
+    NO_LABEL,
+    AddedVms,
+    AppliedFile,
+    AskedOperation,
+    BulkResult,
+    ChangedKeys,
+    ListedVm,
+    ToldGroup,
+    ToldHost,
+    ToldList,
+)
+from forewarn.simulator.promises.memory import AcknowledgedValues, CheckerMemory, wall_second, words_of
 from forewarn.simulator.promises.rollouts import asks_for_drains
 from forewarn.simulator.promises.terms import TermPromises
 
@@ -48,51 +61,7 @@ _SET_GROUPS = ("g8", "g9")
 """Groups that only operators add and remove."""
 _LISTS = ("/v1/hosts", "/v1/vms", "/v1/groups")
 _MOVES = ("redeploy", "freeze")
-_NO_LABEL = "none"
 _AROUND = 10.0
-
-
-class _Operation(msgspec.Struct):
-    operation: str = ""
-    host: str = ""
-
-
-class _ToldHost(msgspec.Struct):
-    name: str
-    state: str
-    cordoned: bool
-    labels: dict[str, str] = {}
-
-
-class _ToldGroup(msgspec.Struct):
-    name: str
-
-
-class _ListedVm(msgspec.Struct):
-    name: str
-    host: str
-    deallocated: bool
-    labels: dict[str, str] = {}
-
-
-class _BulkResult(msgspec.Struct):
-    selected: tuple[str, ...] = ()
-    refused: dict[str, str] = {}
-
-
-class _ToldList(msgspec.Struct):
-    items: tuple[msgspec.Raw, ...]
-    next: str | None = None
-
-
-class _NewVm(msgspec.Struct):
-    name: str
-    group: str = ""
-    host: str = ""
-
-
-class _AddedVms(msgspec.Struct):
-    vms: tuple[_NewVm, ...] = ()
 
 
 class HostAndVmPromises:
@@ -113,11 +82,11 @@ class HostAndVmPromises:
         """By VM, when its last start or stop failed."""
         self._repeated: list[tuple[float, MachineOperation]] = []
         """Starts and stops after one that failed, and when that was."""
-        self._listed: dict[str, _ListedVm] = {}
+        self._listed: dict[str, ListedVm] = {}
         self._last_listed: set[str] = set()
         self._last_hosts: set[str] = set()
         self._last_hosts_at = 0.0
-        self._listings: list[tuple[float, _ListedVm]] = []
+        self._listings: list[tuple[float, ListedVm]] = []
         self._machines: list[MachineState] = []
         self._added = {vm.name for vm in memory.plan.vms}
         self._keys: set[tuple[str, str]] = set()
@@ -125,8 +94,16 @@ class HostAndVmPromises:
         self._unsettled_hosts = {
             each.subject for each in plan.actions if isinstance(each, EditFleetFile) and each.edit.endswith("-host")
         }
+        self._removes_hosts = any(
+            isinstance(each, RequestHostSelection) and each.operation == "remove" for each in plan.actions
+        )
         self._has_drains = any(map(asks_for_drains, plan.actions))
         """Whether rollouts cordon hosts and uncordon them."""
+        is_changed = any(
+            isinstance(each, EditFleetFile | RequestFleetChange | RequestFleetApply) for each in plan.actions
+        )
+        self._settled_hosts = _SET_HOSTS if is_changed else (*_SET_HOSTS, *plan.hosts)
+        """Hosts that nothing else than requests adds and removes; a VM in a fleet file brings its host with it."""
         for each in plan.actions:
             if isinstance(each, RequestFleetChange):
                 self._unsettled_hosts.update(host for host in (*plan.hosts, *_LATER_HOSTS) if host in each.change)
@@ -149,8 +126,8 @@ class HostAndVmPromises:
         if named := _HOST_OPERATION.fullmatch(path):
             self._see_host_operation(exchange, named[1], is_done=is_done)
         elif path == "/v1/hosts/operations":
-            result = msgspec.json.decode(exchange.response, type=_BulkResult) if is_done else None
-            for host in result.selected if result else (*self._memory.plan.hosts, *_LATER_HOSTS, *_SET_HOSTS):
+            result = msgspec.json.decode(exchange.response, type=BulkResult) if is_done else None
+            for host in result.selected if result else self._known_hosts:
                 if result is None or host not in result.refused:
                     self._see_host_operation(exchange, host, is_done=is_done)
         elif path == "/v1/vms/operations":
@@ -158,24 +135,29 @@ class HostAndVmPromises:
         elif path == "/v1/hosts" or (exchange.method == "DELETE" and _HOST.fullmatch(path)):
             is_added = exchange.method == "POST"
             name = msgspec.json.decode(exchange.body)["name"] if is_added else path.rpartition("/")[2]
-            self._hosts.set((name, "exists"), is_added, exchange, is_acknowledged=is_done)
+            self._set_host(name, exchange, exists=is_added, is_done=is_done)
         elif path == "/v1/groups" or (exchange.method == "DELETE" and _GROUP.fullmatch(path)):
             is_added = exchange.method == "POST"
             name = msgspec.json.decode(exchange.body)["name"] if is_added else path.rpartition("/")[2]
             self._groups.set(name, is_added, exchange, is_acknowledged=is_done)
         elif exchange.method == "PATCH" and (named := _LABELLED.fullmatch(path)):
-            self._labels.set(named[1], _label_in(exchange), exchange, is_acknowledged=is_done)
+            keys = msgspec.json.decode(exchange.body, type=ChangedKeys)
+            if keys.labels:
+                self._labels.set(named[1], keys.label, exchange, is_acknowledged=is_done)
+            if keys.group:
+                self._memory.joined.set(named[1], keys.group, exchange, is_acknowledged=is_done)
         elif exchange.method == "PATCH" and (named := _HOST.fullmatch(path)):
-            self._hosts.set((named[1], "label"), _label_in(exchange), exchange, is_acknowledged=is_done)
+            label = msgspec.json.decode(exchange.body, type=ChangedKeys).label
+            self._hosts.set((named[1], "label"), label, exchange, is_acknowledged=is_done)
         elif named := _VM_REQUEST.fullmatch(path):
             asked = _asked(exchange)
             self._see_switch(exchange, named[1], asked.operation, is_done=is_done)
             if is_done and named[2] == "move":
-                self._is_open(
-                    asked.host, exchange.sent_at, exchange.ended_at, f"{named[1]} was let to move to {asked.host}"
-                )
+                self._lets_move(exchange, named[1], asked.host)
+        elif path == "/v1/fleet/declaration":
+            self._see_apply(exchange, is_done=is_done)
         elif path == "/v1/fleet" and exchange.method == "PATCH":
-            for vm in msgspec.json.decode(exchange.body, type=_AddedVms).vms:
+            for vm in msgspec.json.decode(exchange.body, type=AddedVms).vms:
                 if is_done and vm.name not in self._added:
                     self._is_open(vm.host, exchange.sent_at, exchange.ended_at, f"{vm.name} was added on {vm.host}")
                 self._added.add(vm.name)
@@ -183,8 +165,50 @@ class HostAndVmPromises:
                 if vm.group:
                     self._memory.joined.set(vm.name, vm.group, exchange, is_acknowledged=is_done)
 
+    def _see_apply(self, exchange: ControlExchange, *, is_done: bool) -> None:
+        """Note that a fleet file may have replaced all that was set at run time, which it does where it is exact."""
+        if not msgspec.json.decode(exchange.body, type=AppliedFile).exact:
+            return
+        plan = self._memory.plan
+        held = " ".join(msgspec.json.decode(exchange.response, type=BulkResult).held if is_done else ())
+        unsure = {*words_of(held), *(each.subject for each in plan.actions if isinstance(each, EditFleetFile))}
+
+        def is_sure(name: str) -> bool:
+            return is_done and name not in unsure
+
+        for host in _SET_HOSTS:
+            self._set_host(host, exchange, exists=False, is_done=is_sure(host))
+        for host in plan.hosts:
+            self._hosts.set((host, "label"), NO_LABEL, exchange, is_acknowledged=is_sure(host))
+        for group in _SET_GROUPS:
+            self._groups.set(group, False, exchange, is_acknowledged=is_sure(group))
+        for group in (each.name for each in plan.groups):
+            self._terms.reset(group, exchange.sent_at, exchange.ended_at, is_acknowledged=is_sure(group))
+        declared = {vm.name for vm in plan.vms}
+        for vm in self._memory.members.all_vms:
+            self._labels.set(vm, NO_LABEL, exchange, is_acknowledged=vm in declared and is_sure(vm))
+            self._memory.joined.set(vm, None, exchange, is_acknowledged=False)
+
+    def _set_host(self, host: str, exchange: ControlExchange, *, exists: bool, is_done: bool) -> None:
+        """Note that a host was added or removed; nothing of what was set for it stays."""
+        self._hosts.set((host, "exists"), exists, exchange, is_acknowledged=is_done)
+        for key in ("cordoned", "state", "label"):
+            self._hosts.set((host, key), None, exchange, is_acknowledged=False)
+
+    @property
+    def _known_hosts(self) -> tuple[str, ...]:
+        return *self._memory.plan.hosts, *_LATER_HOSTS, *_SET_HOSTS
+
+    def _lets_move(self, exchange: ControlExchange, vm: str, host: str) -> None:
+        self._is_open(host, exchange.sent_at, exchange.ended_at, f"{vm} was let to move to {host}")
+
     def _see_host_operation(self, exchange: ControlExchange, host: str, *, is_done: bool) -> None:
         operation = _asked(exchange).operation
+        if operation == "remove":
+            self._set_host(host, exchange, exists=False, is_done=is_done)
+        if operation == "set":
+            label = _asked(exchange).set.label
+            self._hosts.set((host, "label"), label, exchange, is_acknowledged=is_done)
         for key, value in _OF_HOSTS.get(operation, {}).items():
             self._hosts.set((host, key), value, exchange, is_acknowledged=is_done)
         if operation == _EXIT:
@@ -201,15 +225,17 @@ class HostAndVmPromises:
 
     def _see_bulk(self, exchange: ControlExchange, *, is_done: bool) -> None:
         """Note what was done to each VM; where that is not known, to all that may have been meant."""
-        operation = _asked(exchange).operation
-        if not is_done:
-            for vm in sorted(self._memory.members.matching(exchange.body)):
-                self._see_switch(exchange, vm, operation, is_done=False)
-            return
-        result = msgspec.json.decode(exchange.response, type=_BulkResult)
-        for vm in result.selected:
-            if vm not in result.refused:
-                self._see_switch(exchange, vm, operation, is_done=True)
+        asked = _asked(exchange)
+        vms = sorted(self._memory.members.matching(exchange.body))
+        if is_done:
+            result = msgspec.json.decode(exchange.response, type=BulkResult)
+            vms = [vm for vm in result.selected if vm not in result.refused]
+        for vm in vms:
+            self._see_switch(exchange, vm, asked.operation, is_done=is_done)
+            if asked.operation == "set":
+                self._labels.set(vm, asked.set.label, exchange, is_acknowledged=is_done)
+            if asked.operation == "move" and is_done:
+                self._lets_move(exchange, vm, asked.to)
 
     def _is_open(self, host: str, begin: float, end: float, what: str) -> None:
         """Check that a host may receive VMs, as far as is known from one second to another."""
@@ -222,20 +248,20 @@ class HostAndVmPromises:
 
     def _see_list(self, exchange: ControlExchange, path: str) -> None:
         begin, end = exchange.sent_at, exchange.ended_at
-        items = msgspec.json.decode(exchange.response, type=_ToldList).items
+        items = msgspec.json.decode(exchange.response, type=ToldList).items
         if path == "/v1/groups":
-            self._see_groups({msgspec.json.decode(item, type=_ToldGroup).name for item in items}, begin, end)
+            self._see_groups({msgspec.json.decode(item, type=ToldGroup).name for item in items}, begin, end)
             return
         if path == "/v1/hosts":
-            self._last_hosts = {msgspec.json.decode(item, type=_ToldHost).name for item in items}
+            self._last_hosts = {msgspec.json.decode(item, type=ToldHost).name for item in items}
             self._last_hosts_at = begin
-            for name in _SET_HOSTS:
+            for name in self._settled_hosts:
                 known = self._hosts.known((name, "exists"), begin, end)
                 if known is not None and known is not (name in self._last_hosts):
                     verb = "is not shown, and was added" if known else "is shown, and was removed"
                     self._memory.suspect(self._hosts, (name, "exists"), begin, end, f"host {name} {verb}")
-            for host in (msgspec.json.decode(item, type=_ToldHost) for item in items):
-                values = {"cordoned": host.cordoned, "state": host.state, "label": host.labels.get("tier", _NO_LABEL)}
+            for host in (msgspec.json.decode(item, type=ToldHost) for item in items):
+                values = {"cordoned": host.cordoned, "state": host.state, "label": host.labels.get("tier", NO_LABEL)}
                 for key, shown in values.items():
                     known = self._hosts.known((host.name, key), begin, end)
                     is_settled = host.name not in self._unsettled_hosts and not (
@@ -246,12 +272,12 @@ class HostAndVmPromises:
                         self._memory.suspect(self._hosts, (host.name, key), begin, end, text)
             return
         self._last_listed.clear()
-        for vm in (msgspec.json.decode(item, type=_ListedVm) for item in items):
+        for vm in (msgspec.json.decode(item, type=ListedVm) for item in items):
             self._last_listed.add(vm.name)
             self._listed[vm.name] = vm
             self._listings.append((begin, vm))
             label = self._labels.known(vm.name, begin, end)
-            shown = vm.labels.get("tier", _NO_LABEL)
+            shown = vm.labels.get("tier", NO_LABEL)
             if label not in (None, shown) and vm.name not in self._memory.members.maybe_gone:
                 text = f"{vm.name} is shown with label {shown}, and {label} was set"
                 self._memory.suspect(self._labels, vm.name, begin, end, text)
@@ -314,7 +340,7 @@ class HostAndVmPromises:
         if len(set(addresses.values())) < len(addresses) or not self._last_hosts:
             return
         # Of several nodes, one applies its file when it begins to lead, not when it starts beside a leader.
-        if memory.plan.nodes or any(each.edit == "remove-host" for each in edits):
+        if memory.plan.nodes or any(each.edit == "remove-host" for each in edits) or self._removes_hosts:
             return
         for edit in edits:
             if edit.edit == "add-host" and edit.subject not in self._last_hosts:
@@ -402,6 +428,9 @@ class HostAndVmPromises:
         has_failed = self._hosts.may_have_been((machine.host, "state"), "failed")
         moves = (each for each in memory.plan.actions if isinstance(each, RequestMove | EditFleetFile))
         is_moved = any(machine.vm in (getattr(each, "vm", ""), getattr(each, "subject", "")) for each in moves)
+        is_moved = is_moved or any(
+            isinstance(each, RequestVmSelection) and each.operation == "move" for each in memory.plan.actions
+        )
         if has_failed or is_moved or self._unsettled_hosts or not memory.clock.is_steady(0.0, now):
             return
         # Where an impact failed, a driver that does not watch its machines may not know where they went.
@@ -431,9 +460,5 @@ def _is_spoilt(edits: list[EditFleetFile], at: float) -> bool:
     return any(spoilt[-1:])
 
 
-def _label_in(exchange: ControlExchange) -> str:
-    return str(msgspec.json.decode(exchange.body)["labels"]["tier"] or _NO_LABEL)
-
-
-def _asked(exchange: ControlExchange) -> _Operation:
-    return msgspec.json.decode(exchange.body, type=_Operation)
+def _asked(exchange: ControlExchange) -> AskedOperation:
+    return msgspec.json.decode(exchange.body, type=AskedOperation)

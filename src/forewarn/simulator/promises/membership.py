@@ -7,8 +7,9 @@ from math import inf
 import msgspec
 
 from forewarn.simulator.actions.environment_faults import BefallMachine, DamageMemory, RebootGuest
-from forewarn.simulator.actions.fleet_requests import EditFleetFile, RequestFleetChange
-from forewarn.simulator.actions.host_requests import RequestDegradation, RequestHostOperation
+from forewarn.simulator.actions.fleet_requests import EditFleetFile, RequestFleetApply, RequestFleetChange
+from forewarn.simulator.actions.host_requests import RequestDegradation, RequestHostOperation, RequestHostSelection
+from forewarn.simulator.actions.vm_requests import RequestVmChange, RequestVmSelection
 from forewarn.simulator.plan import Plan
 
 
@@ -41,16 +42,22 @@ class Membership:
                     self._foresee_edit(edit, subject, value.partition("/")[0])
                 case EditFleetFile(edit="set-spot", subject=subject):
                     self.may_be_spot.add(subject)
+                case RequestVmChange(vm=vm, keys=keys):
+                    self._foresee_keys(vm, msgspec.json.decode(keys, type=_ChangedKeys))
+                case RequestVmSelection(operation="remove", selection=selection):
+                    self.maybe_gone |= self.matching(selection.encode())
                 case BefallMachine(vm=vm, what="gone"):
                     self.maybe_gone.add(vm)
                     self.maybe_killed.add(vm)
                 case BefallMachine(vm=vm) | RebootGuest(vm=vm) | DamageMemory(vm=vm):
                     self.maybe_killed.add(vm)
+        if any(isinstance(each, RequestFleetApply) and "exact" in each.how for each in plan.actions):
+            self._foresee_exact(plan)
         degrades = (
             each
             for each in plan.actions
             if isinstance(each, RequestDegradation)
-            or (isinstance(each, RequestHostOperation) and each.operation == "degrade")
+            or (isinstance(each, RequestHostOperation | RequestHostSelection) and each.operation == "degrade")
         )
         self.degrades_from = min((action.at for action in degrades), default=inf)
         """When a host may first have been said to degrade, which brings events forward."""
@@ -71,8 +78,12 @@ class Membership:
 
     def matching(self, bulk: bytes) -> set[str]:
         """Return the VMs that the selector of a bulk operation may mean."""
-        patterns = msgspec.json.decode(bulk)["select"]["names"]
+        patterns = msgspec.json.decode(bulk)["select"].get("names", ("*",))
         return {vm for vm in self._groups if any(fnmatchcase(vm, pattern) for pattern in patterns)}
+
+    @property
+    def all_vms(self) -> list[str]:
+        return sorted(self._groups)
 
     def is_vm(self, name: str) -> bool:
         return name in self._groups
@@ -108,6 +119,26 @@ class Membership:
         self.unsettled_groups.update(decoded.removed_groups, (group.name for group in decoded.groups))
         self.maybe_gone.update(decoded.removed_vms)
 
+    def _foresee_keys(self, vm: str, keys: "_ChangedKeys") -> None:
+        """Expect that a VM gets these keys, or not."""
+        if keys.group:
+            self.learn(vm, keys.group)
+        domains = self._domains.setdefault(vm, set())
+        for update, fault in tuple(domains):
+            domains.add(
+                (
+                    update if keys.update_domain is None else keys.update_domain,
+                    fault if keys.fault_domain is None else keys.fault_domain,
+                )
+            )
+        if keys.spot is not None:
+            self.may_be_spot.add(vm)
+
+    def _foresee_exact(self, plan: Plan) -> None:
+        """Expect that VMs are made as the fleet file has them: others are removed, and those that are gone return."""
+        self.maybe_gone.update(self._groups.keys() - {vm.name for vm in plan.vms})
+        self.refiled.update(self._groups)
+
     def _foresee_edit(self, edit: str, vm: str, group: str) -> None:
         """Expect that the fleet file adds, moves or removes a VM; a group goes with its last VM."""
         self.unsettled_groups.update(self._groups.get(vm, ()))
@@ -129,6 +160,13 @@ class _ChangedVm(msgspec.Struct):
     group: str = ""
     update_domain: int = 0
     fault_domain: int = 0
+
+
+class _ChangedKeys(msgspec.Struct):
+    group: str = ""
+    update_domain: int | None = None
+    fault_domain: int | None = None
+    spot: bool | None = None
 
 
 class _FleetChange(msgspec.Struct):

@@ -66,6 +66,10 @@ class TermPromises:
             return
         self._changes.setdefault(group, []).append(_TermsChange(sent_at, ended_at, is_acknowledged, terms))
 
+    def reset(self, group: str, sent_at: float, ended_at: float, *, is_acknowledged: bool) -> None:
+        """Note a request that may have given a group the terms that it has without any being set."""
+        self._changes.setdefault(group, []).append(_TermsChange(sent_at, ended_at, is_acknowledged, _DEFAULTS))
+
     def _term(self, group: str, key: str, begin: float, end: float) -> object:
         """Return the value of a term from one second to another; ``_UNKNOWN`` where it may have changed."""
         if not group or not begin or group in self._memory.members.unsettled_groups:
@@ -92,7 +96,7 @@ class TermPromises:
             case "quorum":
                 quorum = self._term(event.group, "quorum", begin, started)
                 # Fewer are enough where fewer are left.
-                there = {vm.name for vm in self._memory.plan.vms if vm.group == event.group}
+                there = {vm.name for vm in self._memory.plan.vms if members.group_of(vm.name) == event.group}
                 left = there - members.maybe_down - members.maybe_gone
                 return bool(vms) and (not isinstance(quorum, int) or len(vms) >= min(quorum, len(left)))
             case _:

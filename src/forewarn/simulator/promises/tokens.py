@@ -18,6 +18,8 @@ from forewarn.simulator.promises.memory import CheckerMemory
 
 _TOKEN = re.compile(r"/v1/tokens/([0-9a-f]+)(?:/rotate)?")
 _OVERLAP = re.compile(r"overlap=(\d+)")
+_PUBLIC = ("/v1/health/live", "/v1/health/ready")
+"""What everybody may read, with a wrong token or with none."""
 _SLACK = 1.0
 """Seconds after which a token is certainly expired."""
 
@@ -70,7 +72,7 @@ class TokenPromises:
         where = f"{exchange.method} {exchange.path} of {exchange.who}"
         if is_done and exchange.who == VIEWER and exchange.method != "GET" and not exchange.is_trial:
             self._report(exchange.ended_at, f"{where} was let through, although a viewer changes nothing")
-        if exchange.token:
+        if exchange.token and exchange.path not in _PUBLIC:
             self._see_use(exchange, where, is_done=is_done)
         if exchange.method != "GET" and exchange.path.startswith("/v1/tokens"):
             self._see_change(exchange, is_done=is_done)
