@@ -149,6 +149,23 @@ def test_a_signal_ends_with_a_json_line(tmp_path: Path, words: list[str], code: 
     assert rest[-1]["type"] == "stopped"
 
 
+def test_a_recording_is_replayed_as_the_flags_say(
+    forewarn: Forewarn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told from a scenario by its content."""
+    asked: list[tuple[Path, dict[str, object]]] = []
+    monkeypatch.setattr("forewarn.cli.emulate._replay", lambda path, **flags: asked.append((path, flags)))
+    (tmp_path / "recorded.jsonl").write_bytes(RECORDING)
+
+    assert forewarn("emulate", "recorded.jsonl", *HURRIED, "--stay").code == 0
+    assert asked == [
+        (
+            Path("recorded.jsonl"),
+            {"hurry": 6000.0, "host": "127.0.0.1", "port": 0, "patience": 0.0, "stay": True, "as_json": False},
+        )
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -71,6 +71,15 @@ def test_a_journal_is_exported_and_imported(
     assert f"holds revision 1 to 9 of {file}; 9 entries were copied" in out
 
 
+def test_an_export_says_as_json_what_it_holds(forewarn: Forewarn, directory: Path, tmp_path: Path) -> None:
+    """On the error output: the output may be the export itself."""
+    place = f"sqlite:{directory}"
+    _, out, result = outcome(forewarn("journal", "export", str(tmp_path / "lines"), "--journal", place, "--json"))
+
+    assert out == ""
+    assert json.loads(result) == {"source": place, "first_revision": 1, "last_revision": 9}
+
+
 @pytest.mark.parametrize("command", [("backup", "file"), ("journal", "verify")])
 def test_commands_for_files_name_the_tools_of_a_database(
     forewarn: Forewarn, database: str, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

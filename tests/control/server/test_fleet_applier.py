@@ -1,8 +1,10 @@
 """What the log tells of a fleet file: one line for each thing, its names as fields."""
 
+from pathlib import Path
+
 import pytest
 
-from forewarn.control.server.fleet_applier import FleetFileReport, _log, log_differences
+from forewarn.control.server.fleet_applier import FleetApplier, FleetFileReport, _log, log_differences
 from forewarn.core.declared_keys import (
     DeclarationConflict,
     HeldChange,
@@ -11,6 +13,8 @@ from forewarn.core.declared_keys import (
     RecordKind,
     ReplacedValue,
 )
+from forewarn.core.model import NODE
+from tests.harness import FLEET, ApiHarness
 
 
 @pytest.mark.parametrize(
@@ -69,3 +73,17 @@ def test_each_difference_is_a_line_with_fields(
     """It names both values, or where the record is missing."""
     log_differences([difference], "fleet.toml")
     assert f"the fleet differs from the fleet file file=fleet.toml {line}\n" in caplog.text
+
+
+def test_at_a_start_what_an_event_blocks_is_held(harness: ApiHarness, tmp_path: Path) -> None:
+    """The service starts, and carries out the rest of the file."""
+    harness.enrol("web", "web-0")
+    harness.ask("POST", "/v1/vms/web-0/operations", {"operation": "freeze"})
+    declared = FLEET.replace('address = "10.0.0.1"', 'address = "10.0.0.1"\nupdate_domain = 3')
+    file = tmp_path / "fleet.toml"
+    file.write_text(f'{declared}[[host]]\nname = "h3"\n', encoding="utf-8")
+    report = harness.run(lambda: FleetApplier(harness.node).apply_file(file, NODE))
+
+    assert (report.problem, [each.name for each in report.held]) == ("", ["web-0"])
+    assert "h3" in harness.node.replica.fleet.hosts
+    assert harness.node.replica.fleet.vms["web-0"].update_domain == 0
