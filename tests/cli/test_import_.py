@@ -9,6 +9,7 @@ from uuid import uuid4
 import libvirt
 import pytest
 
+from forewarn.cli.import_ import show
 from forewarn.cli.importing.libvirt_import import LibvirtImport
 from forewarn.cli.importing.merging import ImportPlan
 from forewarn.cli.importing.sources import LibvirtSources
@@ -44,6 +45,15 @@ def test_the_plan_comes_before_anything_is_written(forewarn: Forewarn, tmp_path:
     assert forewarn("import", "libvirt", f"h1={URI}", "--out", "fleet.toml").out == (
         "fleet.toml has all of it already\n"
     )
+
+
+def test_remarks_are_no_part_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    """They go to the error output, as does what is refused."""
+    show(ImportPlan(DesiredFleet(), remarks=("a is left out",), refused=("b is on two hosts",)), "fleet.toml")
+    printed = capsys.readouterr()
+
+    assert printed.out == "fleet.toml has all of it already\n"
+    assert printed.err == "! a is left out\n! b is on two hosts\n"
 
 
 def test_a_service_takes_it_over(harness: ApiHarness, forewarn: Forewarn) -> None:

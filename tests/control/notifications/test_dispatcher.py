@@ -21,6 +21,7 @@ from forewarn.core.model import EventType, Subscription, SubscriptionKind
 from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.port import JournalFailed
 from forewarn.journal.sqlite.journal import SqliteJournal
+from forewarn.node.feed import Commit
 from tests.control.notifications.harness import NotificationHarness, play
 from tests.control.notifications.receivers import Received, Receiver, ReceiverResponse, mail_sink
 from tests.node.harness import OPERATOR
@@ -697,3 +698,18 @@ def test_another_mail_server_gets_what_waits() -> None:
 
     with mail_sink() as sink:
         play(story)
+
+
+def test_without_subscriptions_what_happens_is_only_counted() -> None:
+    """A first subscription then begins with the entry after it."""
+
+    async def story(harness: NotificationHarness) -> None:
+        await harness.node_harness.add_fleet()
+        replica = harness.node_harness.node.replica
+        last = list(harness.journal.entries())[-1]
+        harness.dispatcher._recent_entries.begin(0)
+        harness.dispatcher.publish(Commit((last,), replica.fleet))
+
+        assert harness.dispatcher._recent_entries.head == last.revision == replica.revision
+
+    play(story)

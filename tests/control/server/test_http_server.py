@@ -139,6 +139,18 @@ def test_what_is_being_answered_when_the_service_stops_is_answered(harness: ApiH
     listening.close()
 
 
+def test_an_idle_connection_is_closed_when_the_service_stops(harness: ApiHarness) -> None:
+    """At once: nothing is answered on it."""
+    idle = harness.connect()
+    idle.request("GET", "/v1/hosts")
+    assert idle.getresponse().read()
+    harness.run(harness.control_plane.close)
+
+    idle.sock.setblocking(False)
+    assert idle.sock.recv(1) == b""
+    idle.close()
+
+
 def test_nothing_is_taken_in_after_the_end(harness: ApiHarness) -> None:
     """Neither through the socket, which is gone, nor over TCP."""
     port = harness.control_plane.port
