@@ -1,11 +1,9 @@
 """Whole systems with faults keep every promise: fixed seeds, and those that once found something."""
 
-import gc
 import os
 import re
 import subprocess
 import sys
-import weakref
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -79,27 +77,3 @@ def test_a_seed_gives_the_same_run_in_every_process() -> None:
     }
 
     assert len(said) == 1
-
-
-class Remains:
-    """What a simulation left: it refers to itself, so that only the garbage collector frees it."""
-
-    def __init__(self) -> None:
-        self.itself = self
-
-
-@pytest.mark.end_to_end
-def test_what_simulations_exempted_from_collection_is_freed() -> None:
-    """A large change keeps the garbage collector from all that its process has made, also in a simulation."""
-    for _ in range(2):
-        run_seed(0)
-    remains = Remains()
-    reference = weakref.ref(remains)
-    others: list[list[int]] = [[] for _ in range(gc.get_freeze_count())]
-    gc.freeze()
-    del remains
-
-    run_seed(0)
-
-    assert others
-    assert reference() is None

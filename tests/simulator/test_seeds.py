@@ -1,5 +1,6 @@
 """Seeds are run in order, in one process or several, and one that breaks the simulation is named like any other."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.node.large_change import collection_paused
 from forewarn.simulator import seeds
 from forewarn.simulator.plan import Plan
 from forewarn.simulator.seeds import plan_of, run_plan, run_seed, run_seeds
@@ -51,6 +53,24 @@ def test_one_application_serves_all_simulations_of_a_process() -> None:
 
     assert first is not None
     assert seeds._app is first
+
+
+def test_large_changes_in_simulations_exempt_nothing_from_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a service they do, once in a while; here each simulation would leave what it made."""
+
+    def change(_: Plan) -> None:
+        with collection_paused():
+            made.append([])
+
+    made: list[list[int]] = []
+    monkeypatch.setattr(FakeSimulation, "fail", staticmethod(change))
+    run_seed(2)
+    before = gc.get_freeze_count()
+    run_seed(4)
+
+    assert len(made) == 2
+    assert gc.get_freeze_count() == before
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize(("seed", "percent", "has_sqlite"), [(0, 1, True), (1, 1, False), (199, 100, True)])

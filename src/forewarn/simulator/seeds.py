@@ -32,10 +32,6 @@ _LONGEST_LIFE = 100
 """Portions of seeds after which a worker is replaced, so that nothing it forgot to free adds up."""
 _app: object = None
 """The control API's application, which takes long to make: one for all simulations of a process."""
-_GROWTH = 1.5
-"""By how much the number of objects that the garbage collector passes over may grow."""
-_lasting = 0
-"""How many of them there are for a reason: they last as long as the process."""
 
 
 class SeedRun(msgspec.Struct):
@@ -130,8 +126,10 @@ def _is_of(seed: int, percent: int | None) -> bool | None:
 def run_plan(plan: Plan, *, has_transcript: bool = False) -> SeedRun:
     """Run a plan. A simulation that fails itself, or does not end, is a problem like any other."""
     global _app  # noqa: PLW0603 - it belongs to the process
-    _exempt_lasting_objects()
-    with tempfile.TemporaryDirectory(dir=_parent(), prefix=f"{_PREFIX}{os.getpid()}-") as directory:
+    with (
+        _collection_paused(),
+        tempfile.TemporaryDirectory(dir=_parent(), prefix=f"{_PREFIX}{os.getpid()}-") as directory,
+    ):
         simulation = None
         try:
             with _time_limit():
@@ -140,22 +138,27 @@ def run_plan(plan: Plan, *, has_transcript: bool = False) -> SeedRun:
         except (Exception, TookTooLong, Livelock) as error:  # noqa: BLE001 - whatever it is, the seed is to be named
             lines = list(simulation.transcript.lines) if simulation else []
             return SeedRun(plan.seed, [_describe(error)], 0, 0.0, "", Counter(), lines)
-        _app = simulation.app
+        if _app is None:
+            _app = simulation.app
+            gc.collect()
+            gc.freeze()  # what is there now lasts as long as the process
     problems = [*map(simulation.transcript.tell_problem, result.problems)] if has_transcript else result.problems
     return SeedRun(plan.seed, problems, result.steps, result.seconds, result.digest, result.reached, result.lines)
 
 
-def _exempt_lasting_objects() -> None:
-    """Let the garbage collector pass over what lasts, and over nothing that earlier simulations left.
+@contextmanager
+def _collection_paused() -> Iterator[None]:
+    """Leave the garbage to the end of a simulation.
 
-    A large change exempts what its process has made, which is right in a service and would add up here.
+    This also keeps large changes from exempting what their process has made; here that would add up.
     """
-    global _lasting  # noqa: PLW0603 - it belongs to the process
-    if _app is not None and gc.get_freeze_count() > _GROWTH * _lasting:
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
-        _lasting = gc.get_freeze_count()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _describe(error: BaseException) -> str:

@@ -225,6 +225,9 @@ class Simulation:
         network.loses, network.delay = 0.0, 0.002
         self._behaviour.next_faults.clear()
         self._service.site.has_faults = False
+        for service in self._nodes.nodes.all if self._nodes else (self._service,):
+            if service.process is not None:
+                service.process.kill_after = None
         if self._nodes:
             self._nodes.mend()
         self._receivers.is_down = False
