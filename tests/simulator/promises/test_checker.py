@@ -638,6 +638,22 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
         (switched("web-0", "deallocate", 5.0), MachineOperation("web-0", "reboot", E1, 6.0)),
         "machine web-0 was operated on (reboot), though it is deallocated",
     ),
+    "a start that was under way when a stop failed is carried out, and the stop is not tried again": (
+        (
+            SERVING,
+            switched("web-0", "deallocate", 5.0),
+            MachineOperation("web-0", "stop failed", "", 6.0),
+            MachineOperation("web-0", "start", "", 6.5),
+            asked("POST", "/v1/vms/web-0/operations", {"operation": "start"}, sent=5.9, at=6.6, status=201),
+        ),
+        (
+            SERVING,
+            asked("POST", "/v1/vms/web-0/operations", {"operation": "deallocate"}, sent=4.9, at=6.1, status=201),
+            MachineOperation("web-0", "stop failed", "", 6.0),
+            MachineOperation("web-0", "stop", "", 6.5),
+        ),
+        "machine web-0: stop, after that had failed, and nobody asked again",
+    ),
     "a stop that failed is not tried again by itself": (
         (
             SERVING,
@@ -743,6 +759,19 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
     "a VM that joined another group is shown nothing of the old one": (
         (change({"vms": [{"name": "web-1", "group": "db"}]}, 5.0), document(1, at=6.0, vm="web-1")),
         (change({"vms": [{"name": "web-1", "group": "db"}]}, 5.0), document(1, at=8.0, vm="web-1")),
+        "web-1 was shown the document of web, and has joined db",
+    ),
+    "a VM that was removed may be added to another group again": (
+        (
+            change({"vms": [{"name": "web-1", "group": "db"}]}, 5.0),
+            change({"removed_vms": ["web-1"]}, 6.0),
+            document(1, at=8.0, vm="web-1"),
+        ),
+        (
+            change({"vms": [{"name": "web-1", "group": "db"}]}, 5.0),
+            change({"removed_vms": ["web-2"]}, 6.0),
+            document(1, at=8.0, vm="web-1"),
+        ),
         "web-1 was shown the document of web, and has joined db",
     ),
     "an old api-version shows what it knows": (

@@ -82,3 +82,4 @@ class AddedVms(msgspec.Struct):
     """The VMs of a change of the fleet."""
 
     vms: tuple[NewVm, ...] = ()
+    removed_vms: tuple[str, ...] = ()

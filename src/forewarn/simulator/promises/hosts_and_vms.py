@@ -78,10 +78,10 @@ class HostAndVmPromises:
         """Whether a group exists."""
         self._moves: list[MachineOperation] = []
         self._deallocated: list[tuple[ControlExchange, str]] = []
-        self._failed_at: dict[str, float] = {}
-        """By VM, when its last start or stop failed."""
-        self._repeated: list[tuple[float, MachineOperation]] = []
-        """Starts and stops after one that failed, and when that was."""
+        self._failed: dict[str, MachineOperation] = {}
+        """By VM, its last start or stop, if that failed."""
+        self._repeated: list[tuple[MachineOperation, MachineOperation]] = []
+        """Starts and stops that failed, each with the next one."""
         self._listed: dict[str, ListedVm] = {}
         self._last_listed: set[str] = set()
         self._last_hosts: set[str] = set()
@@ -157,7 +157,10 @@ class HostAndVmPromises:
         elif path == "/v1/fleet/declaration":
             self._see_apply(exchange, is_done=is_done)
         elif path == "/v1/fleet" and exchange.method == "PATCH":
-            for vm in msgspec.json.decode(exchange.body, type=AddedVms).vms:
+            change = msgspec.json.decode(exchange.body, type=AddedVms)
+            for name in change.removed_vms:
+                self._may_leave(exchange, name)
+            for vm in change.vms:
                 if is_done and vm.name not in self._added:
                     self._is_open(vm.host, exchange.sent_at, exchange.ended_at, f"{vm.name} was added on {vm.host}")
                 self._added.add(vm.name)
@@ -215,6 +218,8 @@ class HostAndVmPromises:
             self._hosts.set((host, "state"), None, exchange, is_acknowledged=False)
 
     def _see_switch(self, exchange: ControlExchange, vm: str, operation: str, *, is_done: bool) -> None:
+        if operation in ("evict", "delete", "remove"):
+            self._may_leave(exchange, vm)
         if operation not in ("start", "deallocate", "evict"):
             return
         value, power = _SWITCHES.get(operation), self._memory.power
@@ -222,6 +227,10 @@ class HostAndVmPromises:
         power.set(vm, value, exchange, is_acknowledged=is_done and value is not None)
         if is_done and value and not may_be_down:  # else it may have been so before, whatever event it is under
             self._deallocated.append((exchange, vm))
+
+    def _may_leave(self, exchange: ControlExchange, vm: str) -> None:
+        """Note that a VM may be gone; one of its name that the fleet file adds then has the group of the file."""
+        self._memory.joined.set(vm, None, exchange, is_acknowledged=False)
 
     def _see_bulk(self, exchange: ControlExchange, *, is_done: bool) -> None:
         """Note what was done to each VM; where that is not known, to all that may have been meant."""
@@ -313,13 +322,20 @@ class HostAndVmPromises:
 
     def _is_not_repeated(self, done: MachineOperation) -> None:
         """Check that a start or stop which failed is not tried again without being asked for."""
-        memory, failed_at = self._memory, self._failed_at.pop(done.vm, None)
+        memory, failed = self._memory, self._failed.pop(done.vm, None)
         if done.what.endswith(" failed"):
-            self._failed_at[done.vm] = done.at
-        if failed_at is None or done.event or memory.disk.may_fail(0.0, done.at):
+            self._failed[done.vm] = done
+        if failed is None or done.event or memory.disk.may_fail(0.0, done.at):
             return
-        if memory.service.is_unchanged(failed_at, done.at):
-            self._repeated.append((failed_at, done))  # who asked for it may not be answered yet
+        if memory.service.is_unchanged(failed.at, done.at):
+            self._repeated.append((failed, done))  # who asked for it may not be answered yet
+
+    def _was_asked_again(self, failed: MachineOperation, done: MachineOperation) -> bool:
+        """Tell whether a start or stop was asked for after one had failed, or is the other one and was under way."""
+        is_stop, was_stop = done.what.startswith("stop"), failed.what.startswith("stop")
+        power = self._memory.power
+        is_other = is_stop is not was_stop and power.was_under_way(done.vm, is_stop, failed.at, done.at)
+        return is_other or power.was_asked(done.vm, failed.at, done.at)
 
     def see_state(self, state: MachineState) -> None:
         """Note how a machine stands at the end."""
@@ -353,8 +369,8 @@ class HostAndVmPromises:
     def settle(self, now: float) -> None:
         memory = self._memory
         self._starts_with_the_file(now)
-        for failed_at, done in self._repeated:
-            if not memory.power.was_asked(done.vm, failed_at, done.at):
+        for failed, done in self._repeated:
+            if not self._was_asked_again(failed, done):
                 self._report(
                     done.at, f"machine {done.vm}: {done.what}, after that had failed, and nobody asked again"
                 )

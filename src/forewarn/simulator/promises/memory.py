@@ -148,6 +148,11 @@ class AcknowledgedValues:
         """Tell whether a request was sent between two seconds."""
         return any(begin < each.sent_at <= end for each, *_ in self._changes.get(name, ()))
 
+    def was_under_way(self, name: object, value: object, begin: float, end: float) -> bool:
+        """Tell whether a request for this value had no answer at some moment between two seconds."""
+        asked = (each for each, given, _ in self._changes.get(name, ()) if given == value)
+        return any(each.sent_at <= end and begin < each.ended_at for each in asked)
+
     def may_have_been(self, name: object, value: object) -> bool:
         return any(given == value for _, given, _ in self._changes.get(name, ()))
 
