@@ -280,3 +280,11 @@ def test_a_kill_leaves_nothing_or_a_whole_file(journal: SqliteJournal, directory
     assert False in found
     assert len(snapshot_files.list_snapshots(directory)) == 2
     assert os.access(target, os.R_OK)
+
+
+def test_only_what_belongs_into_a_backup_has_a_checksum(tmp_path: Path) -> None:
+    """Not a file that was left beside the journal, such as the dump of a crash."""
+    for name in ("snapshot-7", "snapshot-7.partial", "core"):
+        (tmp_path / name).write_bytes(b"content")
+
+    assert list(backup_archive.checksums(tmp_path)) == ["snapshot-7"]
