@@ -5,8 +5,9 @@ from datetime import timedelta
 import pytest
 
 from forewarn.clocks import ManualClock, SystemClock
+from forewarn.core.facts import FORMAT
 from forewarn.journal.port import AppendUnknown, Journal, NotWritten
-from forewarn.journal.shared import JournalDiverged, LeaseLost
+from forewarn.journal.shared import JournalDiverged, LeaseLost, NodeReport
 from forewarn.journal.shared_memory import SharedMemoryJournal, SharedMemoryStore
 from forewarn.testing.journal_contract import hosts
 from forewarn.testing.shared_journal_contract import OpenJournal, SharedJournalContract, lead
@@ -87,3 +88,19 @@ def test_nothing_is_appended_before_the_journal_was_loaded() -> None:
 
     with pytest.raises(NotWritten, match="load it before appending"):
         journal.append(0, hosts(1, 1))
+
+
+def test_a_node_is_a_member_until_a_minute_after_its_last_heartbeat() -> None:
+    """As in the database."""
+    clock = ManualClock()
+    store = SharedMemoryStore(clock)
+
+    def members(name: str) -> list[str]:
+        report = NodeReport(name=name, process=name, address="", release="", format=FORMAT)
+        return [each.report.name for each in store.beat(report, 3.0).members]
+
+    assert members("a") == ["a"]
+    clock.advance(timedelta(seconds=59.5))
+    assert members("b") == ["a", "b"]
+    clock.advance(timedelta(seconds=0.5))
+    assert members("b") == ["b"]
