@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from forewarn.cli.history import _shown
 from tests.cli.conftest import Forewarn
 
 FLEET = """
@@ -67,3 +68,11 @@ def test_a_narrow_terminal_is_shown_the_vms(forewarn: Forewarn, monkeypatch: pyt
 
     assert "payments-database-0 and 3 more" in result
     assert ", ".join(names) in forewarn("history", "--limit", "2", "--wide").out
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("", "-"), (None, "-"), ([], "-"), ({}, "-"), (False, "false"), (["a", ""], "a -"), (0, "0")]
+)
+def test_what_is_empty_is_a_dash(value: object, text: str) -> None:
+    """Also within a list; a number or a truth is never empty."""
+    assert _shown(value) == text

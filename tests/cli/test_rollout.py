@@ -92,6 +92,7 @@ def test_what_waits_for_whom_is_shown(harness: ApiHarness, forewarn: Forewarn) -
         (("--operation", "reboot"), "no hosts are named"),
         (("--operation", "reboot", "--hosts", "x*"), "no host matches 'x*'"),
         (("--operation", "reboot", "--all", "--fleet-share", "0"), "write it like 20%"),
+        (("--operation", "reboot", "--all", "--fleet-share", "half"), "'half' is no share; write it like 20% or 0.2"),
         (("--operation", "reboot", "--all", "--order", "size"), "is not one of name, fewest-vms"),
         (("--operation", "reboot", "--all", "--parallel-per", "rack"), "write it like rack=2"),
         (("--operation", "reboot", "--all", "--gate-command", "x"), "set gate_programs"),
@@ -235,3 +236,13 @@ def test_a_list_tells_how_many_hosts_failed(failed: int, shown: str) -> None:
     )  # fmt: skip
 
     assert _row(view)[:6] == ("kernel", "reboot", "running", "9", "4", shown)
+
+
+@pytest.mark.usefixtures("harness")
+def test_a_file_that_holds_no_plan_is_refused(forewarn: Forewarn, tmp_path: Path) -> None:
+    """The sentence names the file and the command that saves one."""
+    (tmp_path / "p.json").write_text("{", encoding="utf-8")
+    refused = forewarn("rollout", "start", "k", "--plan", "p.json")
+
+    assert refused.code == 2
+    assert "p.json is not a plan saved by 'forewarn rollout plan --out'" in refused.err

@@ -81,6 +81,18 @@ def test_a_plan_changes_nothing_and_tells_all(harness: ApiHarness, client: Contr
     assert (len(result.canceled), left.total, left.held) == (1, 0, ())
 
 
+def test_a_plan_tells_the_keys_that_change(client: ControlClient, file: Path) -> None:
+    """The old value and the new one; a host is not changed by a file."""
+    text = FLEET.replace('address = "10.0.0.1"', 'address = "10.0.0.9"', 1).replace('host = "h1"', 'host = "h2"')
+    file.write_text(text, encoding="utf-8")
+
+    plan = plan_file(client, str(file))
+
+    assert [(each.action, each.name, each.keys) for each in plan.changes] == [
+        ("change", "web-0", {"address": ("10.0.0.1", "10.0.0.9")})
+    ]
+
+
 @pytest.mark.parametrize("size", [2, 1_000])
 def test_a_large_plan_is_made_in_a_thread(
     client: ControlClient, harness: ApiHarness, monkeypatch: pytest.MonkeyPatch, size: int

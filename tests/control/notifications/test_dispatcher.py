@@ -713,3 +713,15 @@ def test_without_subscriptions_what_happens_is_only_counted() -> None:
         assert harness.dispatcher._recent_entries.head == last.revision == replica.revision
 
     play(story)
+
+
+def test_a_stop_does_not_wait_for_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver that does not answer would hold the service; what has not begun is dropped."""
+    asked: list[dict[str, object]] = []
+
+    async def story(harness: NotificationHarness) -> None:
+        monkeypatch.setattr(harness.dispatcher._threads, "shutdown", lambda **how: asked.append(how))
+
+    play(story)
+
+    assert asked == [{"wait": False, "cancel_futures": True}]

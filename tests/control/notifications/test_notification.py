@@ -17,6 +17,7 @@ from forewarn.control.notifications.notification import (
     make_test_notification,
     matches_subscription,
     notification_of,
+    removal_notifications,
     rollout_notification,
 )
 from forewarn.core import facts, lifecycle
@@ -35,7 +36,7 @@ from forewarn.core.facts import (
     StartedAtOnce,
     Waiting,
 )
-from forewarn.core.model import NODE, Caller, CallerKind, EventStatus, EventType, Subscription, SubscriptionKind
+from forewarn.core.model import NODE, Caller, CallerKind, EventStatus, EventType, Subscription, SubscriptionKind, Vm
 from forewarn.core.rollouts.model import Rollout, RolloutOperation, RolloutResult, RolloutTerms
 from tests.control.notifications.samples import AT, message
 from tests.wire.samples import event
@@ -201,3 +202,15 @@ def test_a_rollout_is_told_when_it_starts_pauses_is_late_and_finishes() -> None:
     chat = Subscription("s", "chat", SubscriptionKind.WEBHOOK, "https://example.org")
     assert matches_subscription(paused, chat)
     assert not matches_subscription(paused, replace(chat, groups=("web",)))
+
+
+def test_each_group_is_told_which_of_its_vms_were_removed() -> None:
+    """VMs that were only changed are not named."""
+    before = (Vm("web-0", "web"), Vm("web-1", "web"), Vm("web-2", "web"), Vm("db", "db"))
+    changed = facts.FleetChanged(before_vms=before, removed_vms=("web-0", "web-2", "db"))
+    told = list(removal_notifications(Entry(7, AT, "c", ROOT, (changed,)), 0))
+
+    assert [(each.id, each.group, each.vms) for each in told] == [
+        ("7-0-web", "web", ("web-0", "web-2")),
+        ("7-0-db", "db", ("db",)),
+    ]

@@ -117,3 +117,15 @@ def test_of_the_older_past_only_failures_are_read(harness: ApiHarness, monkeypat
     recent = RecentEvents(harness.node, harness.journal)
 
     assert [each.event.id for each in harness.run(lambda: recent.ended(OPERATOR, 10))] == [failed, last]
+
+
+def test_events_of_a_host_that_failed_are_read_from_the_journal(harness: ApiHarness) -> None:
+    """Their entries hold other facts too: the state of the host, and events of other groups."""
+    harness.ask("POST", "/v1/hosts/h1/operations", {"operation": "fail"})
+    events = list(harness.node.replica.fleet.events)
+    for event in events:
+        harness.finish(event)
+    recent = RecentEvents(harness.node, harness.journal)
+
+    assert len(events) == 2
+    assert [each.event.id for each in harness.run(lambda: recent.ended(OPERATOR, 10))] == events
