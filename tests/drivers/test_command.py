@@ -441,6 +441,7 @@ def test_a_program_on_the_path_is_found(machine: CommandHarness, monkeypatch: py
         ({"program": ""}, "setting 'program' of driver 'command' is empty"),
         ({"program": "/bin/sh", "timeout": 0}, "setting 'timeout' of driver 'command': expected "),
         ({"program": "/bin/sh", "timeout": float("inf")}, "setting 'timeout' of driver 'command': expected "),
+        ({"program": "/bin/sh", "environment": {"": "c"}}, "'' cannot be set"),
         ({"program": "/bin/sh", "environment": {"A=B": "c"}}, "'A=B' cannot be set"),
         ({"program": "/bin/sh", "environment": {"A": "b\0"}}, "'A' cannot be set"),
         ({"program": "/bin/sh", "timeot": 5}, "did you mean 'timeout'?"),
