@@ -12,7 +12,7 @@ def test_an_unforeseen_error_is_a_problem_of_its_own_type(harness: ApiHarness) -
     async def fail(*_: Any) -> Any:
         raise RuntimeError("secret")
 
-    harness.context.names.after = fail  # type: ignore[method-assign]  # it is to fail
+    harness.context.names.after = fail  # type: ignore[method-assign, assignment]  # it is to fail
     said = harness.ask("GET", "/v1/hosts")
 
     assert (said.status, said.json["type"]) == (500, f"{PREFIX}failed")
