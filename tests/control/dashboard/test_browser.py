@@ -26,6 +26,10 @@ PAGES = (
 )
 EVERYWHERE = RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True)
 PHONE = {"width": 390, "height": 800}
+CUT_OFF = """[...document.querySelectorAll("nav, .who, main *")]
+    .filter((each) => getComputedStyle(each).overflowX !== "visible" && each.scrollWidth > each.clientWidth + 1)
+    .map((each) => each.outerHTML.slice(0, 80))"""
+"""What has to be scrolled sideways to be read."""
 
 
 @pytest.fixture(autouse=True)
@@ -279,7 +283,9 @@ def test_a_late_event_says_how_late_it_is(chromium: Browser, harness: ApiHarness
         assert [page.locator("td.word").nth(number).evaluate(lines) for number in (0, 1)] == [1, 1]
 
 
-@pytest.mark.parametrize(("width", "height", "letters"), [(1280, 800, 15), (2560, 1440, 22), (3840, 2160, 33)])
+@pytest.mark.parametrize(
+    ("width", "height", "letters"), [(1280, 800, 15), (1920, 1080, 16), (2560, 1440, 22), (3840, 2160, 33)]
+)
 def test_a_wall_display_is_read_from_afar(
     chromium: Browser, harness: ApiHarness, width: int, height: int, letters: int
 ) -> None:
@@ -291,11 +297,40 @@ def test_a_wall_display_is_read_from_afar(
             assert page.evaluate("parseFloat(getComputedStyle(document.body).fontSize)") >= letters, path
             assert page.evaluate("document.documentElement.scrollWidth") <= width, path
             assert page.evaluate("document.querySelector('main').getBoundingClientRect().width") > 0.9 * width, path
+            assert page.evaluate(CUT_OFF) == [], path
         page.goto("/timeline")
         expect(page.locator("#timeline a")).to_have_count(1)
         assert (
             page.locator("#timeline a rect").first.evaluate("each => each.getBoundingClientRect().height") >= letters
         )
+
+
+def test_a_bad_night_is_understood_in_two_clicks(chromium: Browser, harness: ApiHarness) -> None:
+    """From the start page: who has not been told, who has not approved, what is late, and how to stop it."""
+    harness.clock.advance(datetime.now(UTC) - timedelta(hours=1) - harness.clock.now())
+    restart(harness, "web-0")
+    restart(harness, "web-1", number=2)
+    harness.do(StartRollout(id="9" * 32, by=ANN, name="kernel", terms=EVERYWHERE))
+    first = next(iter(harness.node.replica.fleet.events.values()))
+    harness.show(first.id, *first.vms)
+    harness.clock.advance(timedelta(hours=1))
+    with opened(chromium, harness) as page:
+        rows = page.locator("[data-region=tonight] tbody tr")
+        for reason, vms in (("Not fetched", ["web-1"]), ("Not approved", ["web-0", "web-1"])):
+            page.goto("/")
+            page.get_by_role("link", name=reason).click()
+            expect(rows).to_have_count(len(vms))
+            for vm in vms:
+                expect(rows.filter(has_text=vm)).to_have_count(1)
+        page.goto("/")
+        page.get_by_role("link", name="Late").click()
+        expect(rows).to_have_count(2)
+        expect(rows.first).to_contain_text("late by")
+        page.goto("/")
+        page.get_by_role("button", name="Pause all and withdraw").click()
+        page.get_by_role("button", name="Carry out").click()
+        expect(page.locator("dialog").get_by_text("Done:").first).to_be_visible()
+    assert harness.node.replica.fleet.rollouts["kernel"].state == "paused"
 
 
 def test_the_timeline_can_be_moved_by_keys(chromium: Browser, harness: ApiHarness) -> None:

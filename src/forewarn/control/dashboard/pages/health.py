@@ -25,18 +25,21 @@ def _above(durations: Histogram, bound: float) -> tuple[int, int]:
 
 
 def _quantiles(durations: Histogram) -> dict[str, str]:
-    """Return upper bounds of some quantiles in milliseconds, as far as the bounds of the histogram tell them."""
+    """Return limits of some quantiles in milliseconds, as far as the bounds of the histogram tell them."""
     if not any(durations.counts):
         return {}
-    return {_share(share): _bound(durations.quantile(share)) for share in _SHARES}
+    return {_share(share): _limit(durations, durations.quantile(share)) for share in _SHARES}
 
 
 def _share(share: float) -> str:
     return f"p{share * 100:g}"
 
 
-def _bound(seconds: float) -> str:
-    return f"{seconds * 1000:g}" if seconds < inf else "∞"
+def _limit(durations: Histogram, seconds: float) -> str:
+    """Return the bound below which a quantile is, or the largest bound if the quantile is above it."""
+    if seconds < inf:
+        return f"≤ {seconds * 1000:g}"
+    return f"> {max(bound for bound, _ in durations.up_to() if bound < inf) * 1000:g}"
 
 
 @page("/health", Action.READ_HEALTH)

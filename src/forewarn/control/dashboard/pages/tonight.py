@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from litestar import Request, Response
+from litestar.params import FromQuery
 
 from forewarn.control.api.context import ApiContext, ContextDependency, PrincipalDependency
 from forewarn.control.api.subscriptions import view_subscription
@@ -47,9 +48,9 @@ _URGENCY = {reason: number for number, reason in enumerate(Attention)}
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """Unfinished events of the next hours, each with the most urgent reason, the most urgent first."""
+    """Unfinished events of the next hours, the most urgent first."""
 
-    rows: list[tuple[Attention, EventRow]]
+    rows: list[EventRow]
     later: int
     """Events beyond the next hours."""
 
@@ -78,19 +79,18 @@ def overview(fleet: Fleet, events: Iterable[Event], now: datetime) -> Overview:
     """Sort unfinished events by what the person on call has to know."""
     rows = [event_row(fleet, event, now) for event in events]
     soon = [row for row in rows if not row.is_scheduled or row.not_before <= now + _AHEAD]
-    sorted_rows = [(_reason(row), row) for row in soon]
-    sorted_rows.sort(key=lambda each: (_URGENCY[each[0]], each[1].not_before, each[1].id))
-    return Overview(sorted_rows, len(rows) - len(soon))
+    soon.sort(key=lambda row: (_URGENCY[reasons_of(row)[0]], row.not_before, row.id))
+    return Overview(soon, len(rows) - len(soon))
 
 
-def _reason(row: EventRow) -> Attention:
+def reasons_of(row: EventRow) -> tuple[Attention, ...]:
+    """Return every reason that applies, the most urgent first: a late event may be neither fetched nor approved."""
+    if row.status is EventStatus.FAILED:
+        return (Attention.FAILED,)
     if row.status is EventStatus.STARTED:
-        return Attention.STARTED
-    if row.is_late:
-        return Attention.LATE
-    if row.unfetched:
-        return Attention.UNFETCHED
-    return Attention.UNAPPROVED if row.needed else Attention.COMING
+        return (Attention.STARTED,)
+    applies = {Attention.LATE: row.is_late, Attention.UNFETCHED: row.unfetched, Attention.UNAPPROVED: row.needed}
+    return tuple(reason for reason, is_so in applies.items() if is_so) or (Attention.COMING,)
 
 
 def troubles(context: ApiContext, principal: Principal) -> FleetTroubles:
@@ -115,21 +115,27 @@ def troubles(context: ApiContext, principal: Principal) -> FleetTroubles:
 
 @page("/", Action.READ_VMS)
 async def tonight(
-    request: Request[Any, Any, Any], context: ContextDependency, principal: PrincipalDependency
+    request: Request[Any, Any, Any],
+    context: ContextDependency,
+    principal: PrincipalDependency,
+    only: FromQuery[str] = "",
 ) -> Response[bytes]:
-    """Show what happens in the next hours, what is late, and what failed."""
+    """Show what happens in the next hours, what is late, and what failed; or only events with one of the reasons."""
     failures = await context.recent.failures(principal)
     last = await recent_lines(context, principal, limit=8)
     now, fleet = context.now(), context.fleet
-    failed = [(Attention.FAILED, event_row(fleet, each.event, now, each.at, each.reason)) for each in failures]
+    failed = [event_row(fleet, each.event, now, each.at, each.reason) for each in failures]
     found = overview(fleet, principal.known_events(fleet), now)
-    rows = [*failed, *found.rows]
+    rows = [(reasons_of(row), row) for row in (*failed, *found.rows)]
+    counts = Counter(str(reason) for reasons, _ in rows for reason in reasons)
+    only = only if only in _URGENCY else ""
     return html(
         request,
         "tonight.html",
         section="tonight",
-        rows=rows,
-        reasons=Counter(str(reason) for reason, _ in rows),
+        rows=[(reasons, row) for reasons, row in rows if not only or only in reasons],
+        reasons={str(reason): counts[reason] for reason in Attention if counts[reason] or reason == only},
+        only=only,
         later=found.later,
         troubles=troubles(context, principal),
         warnings=tuple(context.node.warnings.values()) if principal.may(Action.READ_HEALTH) else (),
