@@ -312,7 +312,8 @@ def test_a_bad_night_is_understood_in_two_clicks(chromium: Browser, harness: Api
     restart(harness, "web-1", number=2)
     harness.do(StartRollout(id="9" * 32, by=ANN, name="kernel", terms=EVERYWHERE))
     first = next(iter(harness.node.replica.fleet.events.values()))
-    harness.show(first.id, *first.vms)
+    for vm in first.vms:
+        harness.show(first.id, vm)
     harness.clock.advance(timedelta(hours=1))
     with opened(chromium, harness) as page:
         rows = page.locator("[data-region=tonight] tbody tr")

@@ -236,7 +236,7 @@ def test_an_event_names_every_vm_that_has_not_fetched_or_approved_it(harness: Ap
     ("path", "said"),
     [("/vms", "No VM matches."), ("/hosts", "No host matches."), ("/groups", "No group matches.")],
 )
-def test_an_empty_list_says_so(harness: ApiHarness, browser: Browser, path: str, said: str) -> None:
+def test_a_search_without_a_match_says_so(harness: ApiHarness, browser: Browser, path: str, said: str) -> None:
     browser.log_in(token_of(harness))
 
     assert said not in browser.get(path).body.decode()

@@ -24,7 +24,7 @@ _AROUND = 1.0
 _ENDED = ("Completed", "Failed", "Canceled")
 
 
-class _Page(msgspec.Struct):
+class _Declaration(msgspec.Struct):
     revision: int
     digest: str
 
@@ -45,7 +45,7 @@ class _Listed(msgspec.Struct):
     next: str | None = None
 
 
-class _Result(msgspec.Struct):
+class _ApplyResponse(msgspec.Struct):
     held: tuple[str, ...] = ()
 
 
@@ -99,12 +99,12 @@ class FleetFilePromises:
             self._see_apply(exchange)
 
     def _see_declaration(self, exchange: ControlExchange) -> None:
-        page = msgspec.json.decode(exchange.response, type=_Page)
-        if page.revision < (known := self._revisions.before(exchange.sent_at)):
-            self._report(exchange.ended_at, f"the declaration fell from revision {known} to {page.revision}")
-        self._revisions.add(exchange.ended_at, page.revision)
-        if self._digests.setdefault(page.revision, page.digest) != page.digest:
-            self._report(exchange.ended_at, f"revision {page.revision} of the declaration is of two files")
+        shown = msgspec.json.decode(exchange.response, type=_Declaration)
+        if shown.revision < (known := self._revisions.before(exchange.sent_at)):
+            self._report(exchange.ended_at, f"the declaration fell from revision {known} to {shown.revision}")
+        self._revisions.add(exchange.ended_at, shown.revision)
+        if self._digests.setdefault(shown.revision, shown.digest) != shown.digest:
+            self._report(exchange.ended_at, f"revision {shown.revision} of the declaration is of two files")
 
     def _see_apply(self, exchange: ControlExchange) -> None:
         principal = exchange.who, exchange.key
@@ -117,7 +117,7 @@ class FleetFilePromises:
         if file.seen < known:
             text = f"a fleet file was applied by revision {file.seen} of the declaration, which had {known}"
             self._report(exchange.ended_at, text)
-        held = " ".join(msgspec.json.decode(exchange.response, type=_Result).held)
+        held = " ".join(msgspec.json.decode(exchange.response, type=_ApplyResponse).held)
         self._applied.append(
             _AppliedFile(
                 exchange.sent_at, exchange.ended_at, file, frozenset(words_of(held)), tuple(_HELD.findall(held))
