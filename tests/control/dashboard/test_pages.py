@@ -237,6 +237,7 @@ def test_an_event_names_every_vm_that_has_not_fetched_or_approved_it(harness: Ap
     [("/vms", "No VM matches."), ("/hosts", "No host matches."), ("/groups", "No group matches.")],
 )
 def test_a_search_without_a_match_says_so(harness: ApiHarness, browser: Browser, path: str, said: str) -> None:
+    """A list that a search leaves empty is a sentence, not an empty table."""
     browser.log_in(token_of(harness))
 
     assert said not in browser.get(path).body.decode()
