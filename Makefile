@@ -64,7 +64,7 @@ test-workers: tools ## Test workers with ROUNDS (100) rounds of random faults, m
 	@SEED=$(or $(SEED),1) ROUNDS=$(or $(ROUNDS),100) $(PY) -m pytest -q -o log_cli=true -o log_cli_level=INFO -o faulthandler_timeout=0 slow/workers
 
 check: style ## The fast loop: format, lint, types, imports, fast tests
-	@$(MAKE) --no-print-directory --jobs 2 types fast-tests
+	@$(MAKE) --no-print-directory --jobs 4 --output-sync types fast-tests
 
 docs: tools ## Write the generated pages of docs/reference anew
 	@$(PY) -m tools.reference
@@ -105,13 +105,21 @@ types: tools
 	@$(PY) -m mypy --no-error-summary
 	@found=$$($(PY) .venv/bin/lint-imports --no-logo 2>&1) || { echo "$$found"; exit 1; }
 
+# Three processes without xdist, which takes longer for a small test than the test itself.
 # The plugin of Schemathesis takes time for each test; the one file that needs it has end-to-end tests only.
 # A thread that watches for a hanging test is left to `make test`: it takes as long as a small test.
-fast-tests: tools
+FAST_TESTS := fast-tests-a-to-cl fast-tests-co fast-tests-d-to-z
+.PHONY: $(FAST_TESTS)
+fast-tests: $(FAST_TESTS)
+
+fast-tests-a-to-cl: CHOSEN = tests/[a-c]*/ --ignore-glob "tests/co*"
+fast-tests-co: CHOSEN = tests/co*/
+fast-tests-d-to-z: CHOSEN = --ignore-glob "tests/[a-c]*"
+$(FAST_TESTS): tools
 	@directory=$$(tools/temporary-directory) && trap 'rm -rf "$$directory"' EXIT INT TERM && \
 		TMPDIR=$$directory HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-check} \
-		$(PY) -m pytest -q -n 2 --dist worksteal -m "not end_to_end" --basetemp "$$directory/t" \
-		-o faulthandler_timeout=0 -p no:schemathesis --ignore tests/control/api/test_schema.py
+		$(PY) -m pytest -q -m "not end_to_end" --basetemp "$$directory/t" -o faulthandler_timeout=0 \
+		-p no:schemathesis -p no:xdist --ignore tests/control/api/test_schema.py $(CHOSEN)
 
 tools:
 	@tools/install dev

@@ -82,6 +82,7 @@ def test_a_node_with_a_wrong_clock_does_not_lead_and_says_so(skew: float) -> Non
     run(story)
 
 
+@pytest.mark.end_to_end
 @pytest.mark.parametrize("skew", [3600, -3600])
 def test_a_database_with_a_wrong_clock_is_led_by_nobody_until_it_is_mended(skew: float) -> None:
     """Such as a standby that was promoted: every node says so, and one leads when the clock is right."""
