@@ -6,6 +6,7 @@ from threading import Thread
 
 import pytest
 
+from forewarn.cluster.membership import LEASE
 from tests.cluster.cluster_processes import ClusterProcesses, until
 
 pytestmark = pytest.mark.end_to_end
@@ -65,7 +66,7 @@ def test_a_leader_that_is_stopped_leaves_no_gap_that_a_vm_can_see(cluster: Clust
     stopping.join()
     assert leader.process is not None
     assert leader.process.returncode == 0
-    assert any(node.is_leading() for node in (follower, other))
+    until(lambda: any(node.is_leading() for node in (follower, other)), LEASE)
     until(lambda: len(cluster.impacts()) == len(cluster.vms))
     cluster.settle()
     assert len({event for event, _ in cluster.impacts()}) == len(cluster.vms)

@@ -78,6 +78,8 @@ class Machine:
     def translate(self, text: str) -> str:
         """Let a text name the directories of this machine."""
         text = text.replace("/opt/forewarn/share/forewarn", str(DEPLOY)).replace("-o forewarn -g forewarn ", "")
+        installed = Path(binary("initdb")).parts[-3]  # the pages have Debian 12's version
+        text = text.replace("/postgresql/15/", f"/postgresql/{installed}/")
         return re.sub(r"(?<![\w.])/(etc|var)/", rf"{self.directory}/\1/", text)
 
     def run(self, script: str, *, is_checked: bool = True) -> str:

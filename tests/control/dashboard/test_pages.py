@@ -288,10 +288,12 @@ def test_the_latency_of_requests_is_shown(harness: ApiHarness, browser: Browser)
     assert "request of a VM" not in browser.get("/health").body.decode()
     for seconds in (0.0005, 0.0005, 0.005, 3.0):
         delays.add(seconds)
+    harness.node.writer.appends.add(0.2)
 
     body = unescape(re.sub(r"<[^>]+>", " ", browser.get("/health").body.decode()))
     assert re.search(r"request of a VM[^≤]*≤ 1 ms\s+> 10 ms", body)
     assert re.search(r"request of the control API[^≤]*≤ [0-9.]+ ms", body)
+    assert re.search(r"100 ms:\s+1\s+/ \d", body)
     assert sum(harness.context.durations.counts) >= 4
 
 
@@ -372,6 +374,23 @@ def test_a_host_without_vms_is_drawn(harness: ApiHarness, browser: Browser) -> N
     assert "/hosts/h9" in browser.get("/fleet").body.decode()
     assert "/hosts/h9" in browser.get("/fleet?search=H9").body.decode()
     assert "/hosts/h9" not in browser.get("/fleet?search=h1").body.decode()
+
+
+def test_the_timeline_has_a_lane_for_each_group_or_host(harness: ApiHarness, browser: Browser) -> None:
+    """As the reader asks; whoever may not see hosts gets groups."""
+    harness.do(OperateHost(id="1" * 32, by=ANN, operation=HostOperation.REBOOT, host="h1"))
+    browser.log_in(token_of(harness))
+    groups, hosts = lanes(browser, "group"), lanes(browser, "host")
+    assert hosts == {"h1"}
+    assert groups.isdisjoint(hosts)
+
+    browser.log_in(token_of(harness, Role.OWNER, groups=tuple(groups)))
+    assert lanes(browser, "host") == groups
+
+
+def lanes(browser: Browser, by: str) -> set[str]:
+    """Return the names beside the bars."""
+    return set(re.findall(r'"lane":"([^"]*)"', unescape(browser.get(f"/timeline?by={by}").body.decode())))
 
 
 EXPORTS = {
