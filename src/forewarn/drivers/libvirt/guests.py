@@ -217,11 +217,9 @@ class LibvirtGuest:
             self.domain().migrateStartPostCopy(0)
 
     def has_job(self) -> bool:
-        if not self.state().is_defined:
-            return False
         try:
             return int(self.domain().jobInfo()[0]) != libvirt.VIR_DOMAIN_JOB_NONE
-        except libvirt.libvirtError:
+        except (libvirt.libvirtError, DomainAbsent):
             return False
 
     def abort_job(self) -> None:
