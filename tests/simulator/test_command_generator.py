@@ -3,6 +3,7 @@
 from random import Random
 
 from forewarn.simulator import coverage
+from forewarn.simulator.actions.dry_runs import TryRequest
 from forewarn.simulator.actions.fleet_requests import RequestFleetApply
 from forewarn.simulator.actions.host_requests import RequestHostSelection
 from forewarn.simulator.actions.vm_requests import RequestVmSelection
@@ -17,7 +18,7 @@ def test_every_way_to_select_and_to_apply_is_drawn() -> None:
     """A choice that no seed draws is never tested."""
     drawn = {name for plan in PLANS for action in plan.actions for name in coverage.of_action(action)}
 
-    for kind in (RequestFleetApply, RequestHostSelection, RequestVmSelection):
+    for kind in (RequestFleetApply, RequestHostSelection, RequestVmSelection, TryRequest):
         assert {f"action {kind.__name__} {choice}" for choice in kind.choices} <= drawn
 
 

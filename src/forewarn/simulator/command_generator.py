@@ -6,7 +6,14 @@ from random import Random
 
 from msgspec.structs import replace
 
-from forewarn.simulator.actions import access_requests, fleet_requests, group_requests, host_requests, vm_requests
+from forewarn.simulator.actions import (
+    access_requests,
+    dry_runs,
+    fleet_requests,
+    group_requests,
+    host_requests,
+    vm_requests,
+)
 from forewarn.simulator.actions.planned_action import PlannedAction
 from forewarn.simulator.plan import Plan
 
@@ -50,6 +57,10 @@ class CommandGenerator:
             self._cancel_some,
             self._reclaim,
             self._read,
+            self._record_move,
+            self._read_operation,
+            self._try,
+            self._try,
         ]
         made = [self._random.choice(commands)() for _ in range(self._random.randint(1, _MOST))]
         actions = sorted((*self._plan.actions, *(each for some in made for each in some)), key=lambda each: each.at)
@@ -276,6 +287,52 @@ class CommandGenerator:
     def _reclaim(self) -> list[PlannedAction]:
         host = self._random.choice(self._plan.hosts)
         return [vm_requests.RequestHostReclaim(at=self._at(), who="ann", host=host, key=self._key())]
+
+    def _record_move(self) -> list[PlannedAction]:
+        """Say that a VM is elsewhere, now and then after somebody has moved it there."""
+        random, at = self._random, self._at()
+        vm, host = random.choice(self._plan.vms).name, random.choice(self._plan.hosts)
+        return [vm_requests.RecordMove(at=at, who="ann", vm=vm, host=host, key=self._key())]
+
+    def _read_operation(self) -> list[PlannedAction]:
+        """Ask for something, and read later what became of it, also as somebody else."""
+        random, at, key = self._random, self._at(), self._key()
+        vm, owner = random.choice(self._plan.vms).name, self._owner()
+        operation, who = random.choice(("restart", "redeploy", "freeze")), random.choice(("ann", owner))
+        return [
+            vm_requests.RequestVmOperation(at=at, who=who, operation=operation, vm=vm, key=key),
+            access_requests.ReadOperation(at=self._after(at, 60.0), who=random.choice((who, "ann")), key=key),
+            access_requests.ReadOperation(at=self._after(at, 60.0), who=self._owner(), key=key),
+        ]
+
+    def _try(self) -> list[PlannedAction]:
+        """Try some requests without doing them."""
+        random = self._random
+        made: list[PlannedAction] = []
+        for _ in range(3):
+            vm, host = random.choice(self._plan.vms), random.choice((*self._plan.hosts, "h9"))
+            request = random.choice(dry_runs.TryRequest.choices)
+            on_vm = random.choice(vm_requests.RequestVmOperation.choices)
+            on_host = random.choice(host_requests.RequestHostOperation.choices)
+            subject, body = {
+                "operate-vm": (vm.name, _json(operation=on_vm)),
+                "move-vm": (vm.name, _json(host=host, record=random.random() < 0.3)),
+                "change-vm": (vm.name, _json(update_domain=random.randrange(3), cancel_events=random.random() < 0.5)),
+                "operate-host": (host, _json(operation=on_host)),
+                "label-host": (host, _json(labels=self._labels())),
+                "add-host": (host, _json(name=host)),
+                "remove-host": (host, dry_runs.NO_BODY),
+                "add-group": ("g9", _json(name="g9", kind="availability-set")),
+                "remove-group": (vm.group, dry_runs.NO_BODY),
+                "scale-in": (vm.group, _json(count=random.randint(1, 2))),
+                "reclaim": ("spot", _json(count=random.randint(1, 2))),
+                "postpone-event": (f"E{random.randint(1, 4)}", _json(seconds=20, reason="busy")),
+                "cancel-events": ("some", _json(host=vm.host)),
+                "patch-fleet": ("fleet", _json(removed_vms=[vm.name])),
+            }.get(request, (f"E{random.randint(1, 4)}", dry_runs.NO_BODY))
+            who = random.choice(("ann", self._owner()))
+            made.append(dry_runs.TryRequest(at=self._at(), who=who, request=request, subject=subject, body=body))
+        return made
 
     def _read(self) -> list[PlannedAction]:
         """Read some pages that nobody else reads."""

@@ -28,6 +28,7 @@ from forewarn.simulator.promises.checker import Promises
 
 E1 = "11111111-1111-4111-8111-111111111111"
 E2 = "22222222-2222-4222-8222-222222222222"
+OPERATION = "99999999-9999-4999-8999-999999999999"
 NEWEST = "2020-07-01"
 SERVING = ProcessState("serving", 0.0)
 
@@ -120,7 +121,7 @@ def view(id_: str = E1, status: str = "Scheduled", not_before: float = 20.0, **m
     return {"id": id_.upper(), "type": "Reboot", "status": status, "not_before": when, "resources": ["web-0"], **more}
 
 
-def announced(id_: str = E1, operation: str = "OP-1", without_notice: str = "", **more: Any) -> dict[str, object]:
+def announced(id_: str = E1, operation: str = OPERATION, without_notice: str = "", **more: Any) -> dict[str, object]:
     each = {"event": view(id_, **more), "group": "web", "without_notice": without_notice}
     return {"operation": operation, "announcements": [each]}
 
@@ -128,6 +129,13 @@ def announced(id_: str = E1, operation: str = "OP-1", without_notice: str = "", 
 def restart(at: float = 2.0, **more: Any) -> ControlExchange:
     more.setdefault("answer", announced())
     return asked("POST", "/v1/vms/web-0/operations", {"operation": "restart"}, at=at, **{"key": "k1", **more})
+
+
+def operation(at: float, *, event: str = E1, who: str = "ann", status: int = 200) -> ControlExchange:
+    """The operation of ``restart``, as it is shown by its id."""
+    answer = announced(event) if status == 200 else refused(status)
+    groups = ("web",) if who == "olga" else None
+    return asked("GET", f"/v1/operations/{OPERATION}", None, answer, at=at, who=who, status=status, groups=groups)
 
 
 def timeline(
@@ -270,9 +278,9 @@ def selected(what: str, operation: str, names: list[str], at: float, **more: obj
     return asked("POST", f"/v1/{what}/operations", body, {"selected": names}, at=at, status=201)
 
 
-def tried(id_: str) -> ControlExchange:
+def tried(id_: str, *, says_so: bool = True) -> ControlExchange:
     event = {"id": id_, "type": "Freeze", "status": "Scheduled", "resources": ["web-0"]}
-    answer = {"announcements": [{"event": event, "group": "web"}]}
+    answer = {"dry_run": says_so, "announcements": [{"event": event, "group": "web"}]}
     return asked("POST", "/v1/vms/operations?dry_run=true", {}, answer, at=2.0, status=201)
 
 
@@ -581,6 +589,26 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
         (tried(E2), document(2, wire_event(), at=3.0)),
         (tried(E1), document(2, wire_event(), at=3.0)),
         "was announced by a dry run",
+    ),
+    "a dry run says that it is one": (
+        (tried(E2),),
+        (tried(E2, says_so=False),),
+        "POST /v1/vms/operations?dry_run=true does not say that it is a dry run",
+    ),
+    "an operation that was acknowledged is found": (
+        (restart(), operation(5.0), operation(1.0, status=404), operation(6.0, status=404, who="olga")),
+        (restart(), operation(5.0, status=404)),
+        f"operation {OPERATION} of the operators was acknowledged, and is not found",
+    ),
+    "an operation has the same events ever after": (
+        (restart(), operation(5.0)),
+        (restart(), operation(5.0, event=E2)),
+        f"operation {OPERATION} had",
+    ),
+    "an operation is shown to who asked for it": (
+        (restart(), operation(5.0)),
+        (restart(), operation(5.0, who="olga")),
+        f"olga was shown the operation {OPERATION} of the operators",
     ),
     "the state of a host stands": (
         (operated("h2", "fail", 5.0), hosts(7.0, state="failed")),

@@ -63,3 +63,11 @@ class ReadPage(PlannedAction, frozen=True, kw_only=True):
     sentence = "{who} reads the page {path}"
     who: str
     path: str
+
+
+class ReadOperation(PlannedAction, frozen=True, kw_only=True):
+    """Read the result of the operation that was last asked for with a key."""
+
+    sentence = "{who} reads the operation of key {key}"
+    who: str
+    key: str

@@ -2,6 +2,7 @@
 
 from forewarn.simulator.actions.access_requests import (
     ReadEverything,
+    ReadOperation,
     ReadPage,
     RequestPassingToken,
     RequestRevocation,
@@ -24,6 +25,7 @@ from forewarn.simulator.actions.cluster_faults import (
     SkewNode,
     StopDatabase,
 )
+from forewarn.simulator.actions.dry_runs import TryRequest
 from forewarn.simulator.actions.environment_faults import (
     BefallMachine,
     DamageDriverRecord,
@@ -79,6 +81,7 @@ from forewarn.simulator.actions.service_faults import (
 )
 from forewarn.simulator.actions.subscription_requests import RequestSubscription, RequestUnsubscription
 from forewarn.simulator.actions.vm_requests import (
+    RecordMove,
     RequestBulk,
     RequestHostReclaim,
     RequestLabel,
@@ -135,6 +138,9 @@ COMMANDS: tuple[type[PlannedAction], ...] = (
     RequestFleetApply,
     TryFleetApply,
     ReadPage,
+    RecordMove,
+    ReadOperation,
+    TryRequest,
 )
 """What operators, owners and editors of the fleet file do."""
 

@@ -72,6 +72,16 @@ class RequestMove(PlannedAction, frozen=True, kw_only=True):
     key: str
 
 
+class RecordMove(PlannedAction, frozen=True, kw_only=True):
+    """Record that a VM is on a host: somebody else has moved its machine, or says so."""
+
+    sentence = "{who} records that {vm} is on {host} with key {key}"
+    who: str
+    vm: str
+    host: str
+    key: str
+
+
 class RequestReclaim(PlannedAction, frozen=True, kw_only=True):
     """Take back so many spot VMs, chosen by the service."""
 

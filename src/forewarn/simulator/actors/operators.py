@@ -14,6 +14,7 @@ from forewarn.control.bodies import DeclarationPage
 from forewarn.simulator.actions.access_requests import (
     VIEWER,
     ReadEverything,
+    ReadOperation,
     ReadPage,
     RequestPassingToken,
     RequestRevocation,
@@ -21,6 +22,7 @@ from forewarn.simulator.actions.access_requests import (
     RequestToken,
     RequestViewer,
 )
+from forewarn.simulator.actions.dry_runs import NO_BODY, ROUTES, TryRequest
 from forewarn.simulator.actions.fleet_requests import RequestFleetApply, RequestFleetChange, TryFleetApply
 from forewarn.simulator.actions.group_requests import (
     RequestCancellations,
@@ -49,6 +51,7 @@ from forewarn.simulator.actions.rollout_requests import (
 )
 from forewarn.simulator.actions.subscription_requests import RequestSubscription, RequestUnsubscription
 from forewarn.simulator.actions.vm_requests import (
+    RecordMove,
     RequestBulk,
     RequestHostReclaim,
     RequestLabel,
@@ -80,6 +83,7 @@ READS = (
 )
 _STEERING = {"withdraw": ("pause", '{"withdraw":true}'), "pause": ("pause", "{}")}
 """The route and the body of what is asked of a rollout."""
+_NO_EVENT = "00000000-0000-4000-8000-000000000000"
 _NO_TOKEN = ("", "fw_0000000000000000_none")
 _ATTEMPTS = 3
 _PAUSE = 2.0
@@ -97,7 +101,7 @@ class EventLabels:
     def id_of(self, label: str) -> str:
         """Return the id of an event; an id of no event where the label is not given yet."""
         number = int(label[1:])
-        return self._ids[number - 1] if number <= len(self._ids) else "00000000-0000-4000-8000-000000000000"
+        return self._ids[number - 1] if number <= len(self._ids) else _NO_EVENT
 
 
 class Operators:
@@ -122,6 +126,8 @@ class Operators:
         self._process = SimulatedProcess("operators", "10.9.9.9")
         self._tokens: dict[str, tuple[str, str]] = {}
         """Id and text of the token of each owner, and of the viewer."""
+        self._operations: dict[str, str] = {}
+        """The id of the operation that each key stands for, as it was told last."""
         self._under_way = 0
         self.labels = EventLabels()
 
@@ -188,6 +194,8 @@ class Operators:
             self._see(exchange)
             if answer is not None and answer.status != 503:
                 break
+        if key and exchange.method != "GET" and 200 <= exchange.status < 300 and b'"operation":' in exchange.response:
+            self._operations[key] = json.loads(exchange.response)["operation"]
         return exchange
 
     async def read_everything(self, who: str) -> None:
@@ -218,6 +226,8 @@ class Operators:
                 )
             case RequestMove(who=who, vm=vm, host=host, key=key):
                 await self.ask(who, "POST", f"/v1/vms/{vm}/move", _json(host=host), key)
+            case RecordMove(who=who, vm=vm, host=host, key=key):
+                await self.ask(who, "POST", f"/v1/vms/{vm}/move", _json(host=host, record=True), key)
             case RequestHostOperation(who=who, operation=operation, host=host, key=key):
                 await self.ask(who, "POST", f"/v1/hosts/{host}/operations", _json(operation=operation), key)
             case RequestDegradation(who=who, host=host, seconds=seconds, key=key):
@@ -264,6 +274,12 @@ class Operators:
                 await self._apply_fleet_file(who, how, "/v1/fleet/declaration", key)
             case TryFleetApply(who=who, how=how):
                 await self._apply_fleet_file(who, how, "/v1/fleet/declaration/plan")
+            case TryRequest(who=who, request=request, subject=subject, body=body):
+                method, path = ROUTES[request]
+                name = self.labels.id_of(subject) if request.endswith("-event") else subject
+                await self.ask(who, method, f"{path.format(name)}?dry_run=true", body.removeprefix(NO_BODY))
+            case ReadOperation(who=who, key=key):
+                await self.ask(who, "GET", f"/v1/operations/{self._operations.get(key, _NO_EVENT)}", attempts=1)
             case ReadPage(who=who, path=path):
                 await self.ask(who, "GET", path, attempts=1)
             case RequestHostBulk(who=who, operation=operation, pattern=pattern, key=key):

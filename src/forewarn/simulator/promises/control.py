@@ -21,6 +21,7 @@ _ID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 _EVENT = re.compile(rf"/v1/events/({_ID})(?:/(\w+))?")
 _GROUP = re.compile(r"/v1/groups/([^/?]+)")
 _VM_OPERATION = re.compile(r"/v1/vms/([^/?]+)/operations")
+_OPERATION = re.compile(rf"/v1/operations/({_ID})")
 _IDS = re.compile(_ID)
 _ANY_ANSWER = (0, 401, 403, 429, 503)
 """The responses that tell nothing of what was done."""
@@ -42,6 +43,7 @@ class _Announcement(msgspec.Struct):
 
 class _Result(msgspec.Struct):
     operation: str = ""
+    dry_run: bool = False
     announcements: tuple[_Announcement, ...] = ()
     canceled: tuple[str, ...] = ()
     changed: dict[str, int] = {}
@@ -93,6 +95,15 @@ class _Acknowledged(msgspec.Struct, frozen=True):
     result: tuple[object, ...]
 
 
+class _Operation(msgspec.Struct, frozen=True):
+    """An operation that was acknowledged."""
+
+    asker: str
+    key: str
+    ended_at: float
+    events: frozenset[str]
+
+
 class ControlPromises:
     """Checks the exchanges of operators and owners."""
 
@@ -106,7 +117,7 @@ class ControlPromises:
         self._terms = terms
         self._by_key: dict[tuple[str, str, str], _Acknowledged] = {}
         self._first_sent: dict[tuple[str, str, str], float] = {}
-        self._operations: dict[str, tuple[str, str]] = {}
+        self._operations: dict[str, _Operation] = {}
         self._unexplained: list[tuple[float, float, str]] = []
         self._announced_by: dict[str, tuple[str, str, str]] = {}
         self._requests: dict[tuple[str, str], set[tuple[str, str, bytes]]] = {}
@@ -120,12 +131,17 @@ class ControlPromises:
         """The requests with a key that were acknowledged; a repetition is answered in the same way."""
         return [each.exchange for each in self._by_key.values()]
 
-    # A dry run changes nothing: its events are never shown.
+    # A dry run changes nothing, and says so: its events are never shown, unless it is about one that exists.
 
     def _see_trial(self, exchange: ControlExchange) -> None:
         if not 200 <= exchange.status < 300:
             return
-        for each in _read_result(exchange.response).announcements:
+        result = _read_result(exchange.response)
+        if not result.dry_run and not exchange.path.endswith("/plan"):
+            self._report(exchange.ended_at, f"{exchange.method} {exchange.path} does not say that it is a dry run")
+        if exchange.path.startswith("/v1/events/") or b"degrade" in exchange.body:
+            return
+        for each in result.announcements:
             self._tried[each.event.id.lower()] = exchange.ended_at
 
     def see(self, exchange: ControlExchange) -> None:
@@ -179,6 +195,8 @@ class ControlPromises:
         named = _EVENT.fullmatch(path)
         if named and exchange.status == 404:
             self._is_found(exchange, named[1].lower())
+        if exchange.status == 404 and (operation := _OPERATION.fullmatch(path)):
+            self._is_operation_found(exchange, operation[1])
         if exchange.status != 200:
             return
         try:
@@ -191,6 +209,8 @@ class ControlPromises:
                 vms = msgspec.json.decode(exchange.response, type=_Vms)
                 for vm in (*vms.items, *vms.vms):
                     self._memory.members.learn(vm.name, vm.group, (vm.update_domain, vm.fault_domain))
+            elif operation := _OPERATION.fullmatch(path):
+                self._see_operation(exchange, operation[1])
             elif found := _GROUP.fullmatch(path):
                 self._see_group(exchange, found[1])
         except _UNREADABLE as error:
@@ -202,6 +222,21 @@ class ControlPromises:
             return
         if exchange.groups is None or event.group in exchange.groups:
             self._report(exchange.ended_at, f"{event} was shown at {event.first_seen_at:.3f} s, and is not found")
+
+    # An operation that was acknowledged is found by its id ever after, with the same events, by who may see it.
+
+    def _is_operation_found(self, exchange: ControlExchange, id_: str) -> None:
+        known = self._operations.get(id_)
+        if known and known.ended_at < exchange.sent_at and exchange.groups is None:
+            self._report(exchange.ended_at, f"operation {id_} of {known.asker} was acknowledged, and is not found")
+
+    def _see_operation(self, exchange: ControlExchange, id_: str) -> None:
+        result, known = _read_result(exchange.response), self._operations.get(id_)
+        events = {each.event.id for each in result.announcements}
+        if known and exchange.groups is not None and known.asker != exchange.who:
+            self._report(exchange.ended_at, f"{exchange.who} was shown the operation {id_} of {known.asker}")
+        if known and events != known.events:
+            self._report(exchange.ended_at, f"operation {id_} had {known.events}, and is shown with {events}")
 
     def _see_events(self, exchange: ControlExchange, query: str) -> None:
         page = msgspec.json.decode(exchange.response, type=_Events)
@@ -267,10 +302,15 @@ class ControlPromises:
                 ShownEvent(id_, "Canceled", {}, exchange.sent_at, exchange.ended_at, exchange.path, is_past=True)
             )
         if result.operation:
-            asker = ("the operators" if exchange.groups is None else exchange.who, exchange.key)
-            known = self._operations.setdefault(result.operation, asker)
-            if known != asker:
-                text = f"{exchange.who} (key {exchange.key!r}) was given the result of {known[0]} (key {known[1]!r})"
+            asker = "the operators" if exchange.groups is None else exchange.who
+            events = frozenset(each.event.id for each in result.announcements)
+            known = self._operations.setdefault(
+                result.operation, _Operation(asker, exchange.key, exchange.ended_at, events)
+            )
+            if (known.asker, known.key) != (asker, exchange.key):
+                text = (
+                    f"{exchange.who} (key {exchange.key!r}) was given the result of {known.asker} (key {known.key!r})"
+                )
                 self._report(exchange.ended_at, text)
         if exchange.key:
             self._is_answered_alike(exchange, principal, _essence(exchange, result))

@@ -22,6 +22,7 @@ class AskedOperation(msgspec.Struct):
     operation: str = ""
     host: str = ""
     to: str = ""
+    record: bool = False
     set: ChangedKeys = msgspec.field(default_factory=ChangedKeys)
 
 

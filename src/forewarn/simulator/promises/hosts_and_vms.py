@@ -17,7 +17,7 @@ import msgspec
 from forewarn.simulator.actions.environment_faults import BefallMachine, FailDriver
 from forewarn.simulator.actions.fleet_requests import EditFleetFile, RequestFleetApply, RequestFleetChange
 from forewarn.simulator.actions.host_requests import RequestHostSelection
-from forewarn.simulator.actions.vm_requests import RequestMove, RequestVmSelection
+from forewarn.simulator.actions.vm_requests import RecordMove, RequestMove, RequestVmSelection
 from forewarn.simulator.exchanges import ControlExchange, MachineOperation, MachineState, VmExchange
 from forewarn.simulator.promises.event_memory import EventMemory
 from forewarn.simulator.promises.host_and_vm_bodies import (
@@ -152,7 +152,7 @@ class HostAndVmPromises:
         elif named := _VM_REQUEST.fullmatch(path):
             asked = _asked(exchange)
             self._see_switch(exchange, named[1], asked.operation, is_done=is_done)
-            if is_done and named[2] == "move":
+            if is_done and named[2] == "move" and not asked.record:
                 self._lets_move(exchange, named[1], asked.host)
         elif path == "/v1/fleet/declaration":
             self._see_apply(exchange, is_done=is_done)
@@ -442,7 +442,7 @@ class HostAndVmPromises:
         if listed is None or listed.host == machine.host or machine.host in self._unsettled_hosts:
             return
         has_failed = self._hosts.may_have_been((machine.host, "state"), "failed")
-        moves = (each for each in memory.plan.actions if isinstance(each, RequestMove | EditFleetFile))
+        moves = (each for each in memory.plan.actions if isinstance(each, RequestMove | RecordMove | EditFleetFile))
         is_moved = any(machine.vm in (getattr(each, "vm", ""), getattr(each, "subject", "")) for each in moves)
         is_moved = is_moved or any(
             isinstance(each, RequestVmSelection) and each.operation == "move" for each in memory.plan.actions
