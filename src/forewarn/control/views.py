@@ -179,7 +179,7 @@ class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
     changed: dict[str, int] = {}
     """Number of hosts, groups and VMs that a change of the fleet declared and removed."""
     held: tuple[str, ...] = ()
-    """Held changes of a fleet file, one sentence each."""
+    """Changes of a fleet file that this command holds, one sentence each; all held ones are among the differences."""
     replaced: tuple[ReplacedValue, ...] = ()
     """Run-time values that a fleet file replaced."""
     left: dict[str, str] = {}

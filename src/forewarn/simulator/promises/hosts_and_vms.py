@@ -104,6 +104,10 @@ class HostAndVmPromises:
         )
         self._settled_hosts = _SET_HOSTS if is_changed else (*_SET_HOSTS, *plan.hosts)
         """Hosts that nothing else than requests adds and removes; a VM in a fleet file brings its host with it."""
+        self._may_be_held = {each.subject for each in plan.actions if isinstance(each, EditFleetFile)}
+        """What a fleet file may not have changed at once; a response names only what was not held before."""
+        self._has_unknown_apply = False
+        """Whether a file was sent, and what it holds was not told."""
         for each in plan.actions:
             if isinstance(each, RequestFleetChange):
                 self._unsettled_hosts.update(host for host in (*plan.hosts, *_LATER_HOSTS) if host in each.change)
@@ -173,11 +177,13 @@ class HostAndVmPromises:
         if not msgspec.json.decode(exchange.body, type=AppliedFile).exact:
             return
         plan = self._memory.plan
-        held = " ".join(msgspec.json.decode(exchange.response, type=BulkResult).held if is_done else ())
-        unsure = {*words_of(held), *(each.subject for each in plan.actions if isinstance(each, EditFleetFile))}
+        if is_done:
+            held = msgspec.json.decode(exchange.response, type=BulkResult).held
+            self._may_be_held.update(words_of(" ".join(held)))
+        self._has_unknown_apply |= not is_done
 
         def is_sure(name: str) -> bool:
-            return is_done and name not in unsure
+            return not self._has_unknown_apply and name not in self._may_be_held
 
         for host in _SET_HOSTS:
             self._set_host(host, exchange, exists=False, is_done=is_sure(host))
