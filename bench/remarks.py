@@ -106,8 +106,8 @@ SHORTFALLS = {
     " more from 4 ms on.",
     "simulator": "A step is an exchange of the real service: a connection, a request that is read, routed, decided,"
     " recorded and rendered, and a check. By cProfile nothing stands out: of the time in functions themselves, a"
-    " fifth is built-in functions, 17 % the simulated loop and network, 10 % Litestar's, 6 % the simulated guests' and"
-    " operators', 6 % the checks'; the function that takes most, the loop's own, has 6 %. The application of the"
+    " fifth is built-in functions, 17 % the simulated loop and network, 10 % Litestar's, 6 % the simulated guests'"
+    " and operators', 6 % the checks'; the function that takes most, the loop's own, has 6 %. The application of the"
     " control API is made once for each process, and the garbage collector runs between simulations only.",
     "agent": "Nothing of the start is waited for; it is the interpreter that reads modules. The two libraries on"
     " which the client and its command line stand take most of it, and a program that only imports argparse,"
