@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -88,6 +89,27 @@ def test_a_worker_that_is_stopped_is_replaced_without_a_commit(service: WorkerSe
     until(lambda: is_gone(stopped))
     until(service.is_up)
     until(lambda: "a worker ended and is replaced" in service.log)
+
+
+def test_a_leader_that_is_stopped_while_a_commit_is_published_keeps_its_workers(service: WorkerService) -> None:
+    """They have applied it meanwhile: that they said so is read when it continues."""
+    service.start()
+    service.get(1)
+    workers = service.workers()
+    os.kill(workers[0], signal.SIGSTOP)
+    written = service.directory / "data" / "journal.sqlite3-wal"
+    before = written.stat().st_mtime_ns
+    with ThreadPoolExecutor(1) as thread:
+        restarting = thread.submit(service.restart_vm, 1)
+        until(lambda: written.stat().st_mtime_ns != before)
+        time.sleep(0.3)  # the leader waits for the stopped worker
+        os.kill(service.pid, signal.SIGSTOP)
+        os.kill(workers[0], signal.SIGCONT)
+        time.sleep(2.0)  # longer than a worker may be silent
+        os.kill(service.pid, signal.SIGCONT)
+        event = restarting.result(PATIENCE)
+    assert service.get(1)[1]["Events"][0]["EventId"] == event
+    assert (service.workers(), "a worker ended" in service.log) == (workers, False)
 
 
 def test_a_worker_of_another_release_says_so_and_ends() -> None:

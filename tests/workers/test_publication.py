@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 
-from forewarn.clocks import ManualClock
+from forewarn.clocks import ManualClock, Timer
 from forewarn.core.facts import Asked, Enrolled, Entry, FleetChanged, Mark
 from forewarn.core.model import NODE, Vm
 from forewarn.workers.messages import Entries, ReadTo, Show, ToWorker, decode_for_worker
@@ -31,11 +31,20 @@ class FakeMember:
         self.killed_for = reason
 
 
+class LateClock(ManualClock):
+    """Makes calls later than asked, as a process does that is stopped meanwhile."""
+
+    late = timedelta()
+
+    def call_later(self, delay: timedelta, do: Callable[[], None]) -> Timer:
+        return super().call_later(delay + self.late, do)
+
+
 class PublicationHarness:
     """A publication at revision 5, with two members."""
 
     def __init__(self) -> None:
-        self.clock = ManualClock()
+        self.clock = LateClock()
         self.shown = [0]
         self.publication = Publication(self.shown, self.clock, 5)
         self.members = [FakeMember(5), FakeMember(5)]
@@ -112,6 +121,26 @@ def test_a_member_that_is_silent_for_a_second_is_killed_and_waited_for_until_it_
         harness.publication.remove(silent)
         await publishing
         assert harness.shown[0] == 6
+
+    play(story)
+
+
+def test_a_leader_that_was_stopped_gives_its_members_their_time_again() -> None:
+    """What they said meanwhile is not read yet; one that is silent then, too, is killed."""
+
+    async def story(harness: PublicationHarness) -> None:
+        silent, quick = harness.members
+        harness.clock.late = SECOND
+        publishing = harness.publish(6)
+        await settle()
+        harness.clock.late = timedelta()
+        harness.clock.advance(2.9 * SECOND)
+        harness.apply(quick, 6)
+        assert [member.killed_for for member in harness.members] == ["", ""]
+        harness.clock.advance(0.1 * SECOND)
+        assert [bool(member.killed_for) for member in harness.members] == [True, False]
+        harness.publication.remove(silent)
+        await publishing
 
     play(story)
 

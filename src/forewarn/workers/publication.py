@@ -26,6 +26,8 @@ _KEPT = 256
 """Commits that are kept in memory for workers that join; others read the journal."""
 _LARGEST = 256 * 1024
 """Bytes of a commit that a worker decodes on its event loop."""
+_LATE = 0.5
+"""Seconds by which a check of the members may be late: later, the leader itself was stopped, or very busy."""
 
 
 class Member(Protocol):
@@ -92,8 +94,7 @@ class Publication:
             member.send_encoded(body)
         if behind:
             self._complete = asyncio.get_running_loop().create_future()
-            timer = self._clock.call_later(timedelta(seconds=self._time_limit), self._check)
-            self._timer = timer
+            self._check_after(self._time_limit)
             await self._complete
             self._complete = None
             self._timer.cancel()
@@ -132,6 +133,8 @@ class Publication:
     def _check(self) -> None:
         """Kill the members that were silent for too long."""
         now = self._clock.seconds()
+        if now - self._due > _LATE:  # this process was stopped: what members said meanwhile is not read yet
+            self._awaited = {member: max(until, now + self._time_limit) for member, until in self._awaited.items()}
         for member in list(self._members):
             until = self._awaited.get(id(member))
             if until is not None and until <= now + _EXACT:
@@ -140,7 +143,11 @@ class Publication:
                 member.kill(f"it had not applied revision {self.revision} after {self._time_limit:g} s")
         left = [until for until in self._awaited.values() if until != float("inf")]
         if left:
-            self._timer = self._clock.call_later(timedelta(seconds=max(min(left) - now, 0.01)), self._check)
+            self._check_after(max(min(left) - now, 0.01))
+
+    def _check_after(self, delay: float) -> None:
+        self._due = self._clock.seconds() + delay
+        self._timer = self._clock.call_later(timedelta(seconds=delay), self._check)
 
     def _encoded(self, entries: Sequence[Entry]) -> bytes:
         """Return the commit as a message; nothing if it is large: then a thread of the worker reads the journal."""
