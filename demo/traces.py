@@ -4,6 +4,7 @@ import ctypes
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ PREFIX = "forewarn-demo-"
 """How the names of our directories begin; the number of our process follows."""
 _PR_SET_CHILD_SUBREAPER = 36
 _MOMENT = 5.0
-"""Seconds in which what an interrupted program had started ends by itself."""
+"""Seconds in which what an interrupted program had started ends by itself, and again after it was killed."""
 
 
 def adopt_orphans() -> None:
@@ -25,12 +26,21 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def bury() -> None:
-    """Take note of the end of every child, adopted ones included; one that ends by itself is given a moment."""
-    until = monotonic() + _MOMENT
+def bury(moment: float = _MOMENT) -> None:
+    """Take note of the end of every child, adopted ones included; one that does not end in a moment is killed."""
     with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0] or monotonic() < until:
-            sleep(0.01)
+        _wait_for_children(moment)
+        for process in _children():
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        _wait_for_children(moment)
+
+
+def _wait_for_children(seconds: float) -> None:
+    """Raise ChildProcessError as soon as there is none."""
+    until = monotonic() + seconds
+    while os.waitpid(-1, os.WNOHANG)[0] or monotonic() < until:
+        sleep(0.01)
 
 
 def sweep() -> None:
