@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from datetime import datetime, timedelta
 from html import unescape
 from importlib.resources import files
 from typing import Any
@@ -295,6 +296,23 @@ def test_the_latency_of_requests_is_shown(harness: ApiHarness, browser: Browser)
     assert re.search(r"request of the control API[^≤]*≤ [0-9.]+ ms", body)
     assert re.search(r"100 ms:\s+1\s+/ \d", body)
     assert sum(harness.context.durations.counts) >= 4
+
+
+def test_the_health_page_lists_the_enrolled_groups_by_their_expiry(harness: ApiHarness, browser: Browser) -> None:
+    """The one that is switched off soonest first, with its last request; groups that are off are not listed."""
+    for group, vm in (("pool", "pool_0"), ("web", "web-1"), ("db", "db")):
+        harness.enrol(group, vm)
+        harness.clock.advance(timedelta(hours=1))
+    browser.log_in(token_of(harness, Role.VIEWER))
+
+    card = browser.get("/health").body.decode().partition("<h2>Enrolment</h2>")[2].partition("</section>")[0]
+    assert re.findall(r'href="/groups/([^"]+)"', card) == ["pool", "web", "db"]
+    assert re.findall(r'href="/vms/([^"]+)"', card) == ["pool_0", "web-1", "db"]
+    expiries = re.findall(r'class="countdown" data-until="([^"]+)"', card)
+    now = harness.clock.now()
+    assert [datetime.fromisoformat(at) - now for at in expiries] == [timedelta(hours=hours) for hours in (21, 22, 23)]
+    assert 'href="/groups"' in card
+    assert 'class="countdown"' in browser.get("/groups").body.decode()
 
 
 def test_who_did_what_is_read_once(harness: ApiHarness, browser: Browser) -> None:

@@ -1,18 +1,23 @@
 """Service health: warnings, journal, requests, refused callers, workers."""
 
+from heapq import nsmallest
 from math import inf
 from typing import Any
 
 from litestar import Request, Response, Router
 
-from forewarn.control.api.context import ContextDependency, PrincipalDependency
+from forewarn.control import views
+from forewarn.control.api.context import ApiContext, ContextDependency, PrincipalDependency
 from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.core.access import Action
+from forewarn.core.model import Group
 from forewarn.node.histogram import Histogram
 
 _SHARES = (0.5, 0.99, 0.999)
 _MOST_REFUSED = 20
+_MOST_ENROLLED = 100
+"""Enrolled groups that are listed; the page of groups has all of them."""
 _SLOW = 0.1
 """Seconds from which an append counts as slow."""
 
@@ -40,6 +45,19 @@ def _limit(durations: Histogram, seconds: float) -> str:
     if seconds < inf:
         return f"≤ {seconds * 1000:g}"
     return f"> {max(bound for bound, _ in durations.up_to() if bound < inf) * 1000:g}"
+
+
+def _enrolled(context: ApiContext) -> list[views.GroupView]:
+    """Return the enrolled groups that are switched off soonest; those that may never be come last."""
+    fleet, last_asked, idle_after = context.fleet, context.last_asked, context.node.writer.rules.idle_after
+    groups = [group for group in fleet.groups.values() if group.enrolled_at is not None]
+
+    def order(group: Group) -> tuple[bool, float, str]:
+        asked = last_asked(group.name)
+        return asked is None, asked.at.timestamp() if asked else 0.0, group.name
+
+    first = nsmallest(_MOST_ENROLLED, groups, key=order)
+    return [views.view_group(fleet, group, last_asked, idle_after) for group in first]
 
 
 @page("/health", Action.READ_HEALTH)
@@ -73,6 +91,7 @@ async def show_health(
         },
         shares=[_share(each) for each in _SHARES],
         refused_by=context.authenticator.refused_by.most_common(_MOST_REFUSED),
+        enrolled=_enrolled(context),
         last=await recent_lines(context, principal, limit=8),
         totals={
             "vms": len(fleet.vms),
