@@ -108,7 +108,6 @@ class Machines:
             self.wrong.append(f"machine {vm.name} was operated on while another operation was under way ({type_})")
         machine.done_for[event] = type_
         machine.busy_until = self._loop.time() + _LASTS[type_] * self.slowness
-        self.on_operation(vm.name, type_, event, host)
         match type_:
             case EventType.REBOOT:
                 machine.boots += 1
@@ -122,6 +121,7 @@ class Machines:
             case EventType.PREEMPT | EventType.TERMINATE:
                 machine.is_running = False
                 machine.exists = machine.exists and not deletes
+        self.on_operation(vm.name, type_, event, host)
         return machine.busy_until
 
     def switch(self, vm: Vm, process: SimulatedProcess, seconds: float, *, on: bool) -> None:
