@@ -78,7 +78,7 @@ def test_the_unit_tells_of_every_driver_what_it_needs() -> None:
     kinds = {each.name for each in entry_points(group="forewarn.drivers")}
 
     assert {kind for kind in kinds if not re.search(rf"\b{kind}\b", table)} == set()
-    assert set(re.findall(r"driver-\w+\.conf", table)) == {path.name for path in DROP_INS}
+    assert set(re.findall(r"\w[\w-]*\.conf", table)) == {path.name for path in DROP_INS}
 
 
 FLEET = """
@@ -120,6 +120,17 @@ class SystemdHarness:
 
     def settings(self) -> str:
         return f'metadata = "127.0.0.1:{self.port}"\ncontrol = "off"\nfleet = "fleet.toml"\n'
+
+    def add_drop_in(self, name: str) -> None:
+        """Install a drop-in of the service."""
+        text = (DEPLOY / "forewarn.service.d" / name).read_text("utf-8")
+        write = 'mkdir -p /run/units/forewarn.service.d && printf %s "$1" > "/run/units/forewarn.service.d/$0"'
+        self.machine.run("sh", "-c", write, name, text)
+        self.machine.call("daemon-reload")
+
+    def has_workers(self, count: int) -> None:
+        """Fail unless there are so many of them."""
+        self.machine.run("sh", "-c", f"test $(grep -l '[f]orewarn.workers' /proc/[0-9]*/cmdline | wc -l) = {count}")
 
     def get(self) -> int:
         url = f"http://127.0.0.1:{self.port}/metadata/scheduledevents?api-version=2020-07-01"
@@ -185,3 +196,24 @@ def test_a_real_systemd_passes_it_sockets(site_: SystemdHarness) -> None:
     eventually(lambda: machine.state("forewarn") == "active")
     machine.call("stop", *(path.name for path in SOCKETS), "forewarn")
     machine.run("test", "!", "-e", "/var/lib/forewarn/control.sock")
+
+
+@pytest.mark.end_to_end
+def test_workers_answer_until_systemd_has_started_the_next_leader(site_: SystemdHarness) -> None:
+    """With their drop-in a crash of the leader leaves them; the next leader, or a stop, ends them."""
+    machine = site_.machine
+    site_.add_drop_in("workers.conf")
+    machine.run("sh", "-c", "echo workers = 2 >> /run/units/forewarn.toml")
+    machine.call("start", "forewarn")
+    assert site_.get() == 200
+    process = machine.property("forewarn", "MainPID")
+    machine.run("kill", "-KILL", process)
+    eventually(lambda: machine.property("forewarn", "SubState") == "auto-restart")
+    assert [site_.get() for _ in range(10)] == [200] * 10
+    assert machine.property("forewarn", "SubState") == "auto-restart"
+    eventually(lambda: machine.state("forewarn") == "active")
+    assert site_.get() == 200
+    site_.has_workers(2)
+    machine.call("stop", "forewarn")
+    site_.has_workers(0)
+    assert machine.property("forewarn", "Result") == "success"
