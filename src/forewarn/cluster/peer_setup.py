@@ -14,7 +14,7 @@ from forewarn.cluster.peers.control_forwarding import ControlForwarding, Control
 from forewarn.cluster.peers.document_forwarding import DocumentForwarding, DocumentReceiver
 from forewarn.cluster.peers.messages import COMMANDS, DOCUMENT, REPORTS
 from forewarn.cluster.peers.rates import NodeRates, RateExchange
-from forewarn.cluster.peers.reporting import NodeReporting, ReportReceiver
+from forewarn.cluster.peers.reporting import REPORT_EVERY, NodeReporting, ReportReceiver
 from forewarn.cluster.peers.server import PeerServer
 from forewarn.cluster.peers.status import StatusCollector
 from forewarn.cluster.revisions import RevisionWaiter
@@ -31,6 +31,9 @@ _LOOK_EVERY = timedelta(hours=1)
 
 class ClusterPeers:
     """The peer port of this node, and its ways to the leader."""
+
+    report_every = REPORT_EVERY
+    """Time between two reports to the leader."""
 
     def __init__(self, assembly: Assembly, cluster_node: ClusterNode, address: ListenAddress) -> None:
         settings, node, clock = assembly.settings, assembly.node, assembly.node.clock
@@ -57,6 +60,7 @@ class ClusterPeers:
             exchange,
             clock,
             lambda: len(cluster_node.membership.state.members) if cluster_node.membership.state else 1,
+            self.report_every,
         )
         self._messages = {
             COMMANDS: CommandReceiver(node.writer.begin, lambda: node.replica.revision).answer,

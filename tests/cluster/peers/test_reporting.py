@@ -1,7 +1,9 @@
 """Reports to the leader: it records what other nodes answered as it does with its own requests."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 
@@ -21,7 +23,13 @@ from tests.metadata.harness import NOW, WEB, MetadataHarness, on_both_loops
 class ReportingNode:
     """A node that answers VMs."""
 
-    def __init__(self, name: str, client: PeerClient, leader: KnownLeader | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        client: PeerClient,
+        leader: KnownLeader | None = None,
+        every: timedelta = timedelta(seconds=1),
+    ) -> None:
         self.site = MetadataHarness(Limits())
         self.site.commit(WEB, Enrolled("web", NOW, ""))
         self.leadership = FixedLeadership(leader)
@@ -29,10 +37,23 @@ class ReportingNode:
         self.site.service.set_limits(Limits())
         self.exchange = RateExchange(self.site.seconds)
         self.reporting = NodeReporting(
-            name, client, self.leadership, self.site.records, self.rates, self.exchange, self.site.clock, lambda: 2
+            name,
+            client,
+            self.leadership,
+            self.site.records,
+            self.rates,
+            self.exchange,
+            self.site.clock,
+            self._count_nodes,
+            every,
         )
+        self.reports = 0
         self.receiver = ReportReceiver(self.site.records, self.exchange, self.site.seconds)
         self.documents = self.site.document_cache.groups["web"]
+
+    def _count_nodes(self) -> int:
+        self.reports += 1  # each report asks once
+        return 2
 
     def ask(self, vm: str) -> None:
         self.documents.asked, self.documents.asked_by = self.site.seconds(), vm
@@ -130,3 +151,18 @@ async def test_a_node_reports_each_second_until_it_stops(authority: Authority) -
         follower.ask("web-1")
         await follower.reporting.stop()
         assert pair.leader.documents.asked_by == "web-1"
+
+
+@on_both_loops
+async def test_the_interval_of_reports_can_be_chosen(authority: Authority) -> None:
+    """The next report is due that long after the last one."""
+    async with peer_client(authority.files()) as client:
+        node = ReportingNode("n1", client, every=timedelta(seconds=5))
+        node.leadership.is_leading = True
+        node.reporting.start()
+        for seconds, reports in ((4.5, 0), (1.0, 1), (4.5, 1), (1.0, 2)):
+            node.site.move(seconds)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert node.reports == reports
+        await node.reporting.stop()

@@ -30,7 +30,7 @@ from forewarn.metadata.request_records import GroupAsked, RequestRecords
 
 log = logging.getLogger(__name__)
 
-_EVERY = timedelta(seconds=1)
+REPORT_EVERY = timedelta(seconds=1)
 _ANSWER = 5.0
 """Seconds that the leader may take."""
 _FETCHES = 20_000
@@ -50,8 +50,9 @@ class NodeReporting:
         exchange: RateExchange,
         clock: Clock,
         nodes: Callable[[], int],
+        every: timedelta = REPORT_EVERY,
     ) -> None:
-        """``nodes`` returns how many nodes there are."""
+        """``nodes`` returns how many nodes there are; ``every`` is the time between two reports."""
         self._node = node
         self._client = client
         self._leadership = leadership
@@ -60,6 +61,7 @@ class NodeReporting:
         self._exchange = exchange
         self._clock = clock
         self._nodes = nodes
+        self._every = every
         self._unsent: dict[str, GroupAsked] = {}
         """Who asked, as far as a report did not arrive, by group."""
         self._unsent_spent: Counter[str] = Counter()
@@ -67,7 +69,7 @@ class NodeReporting:
         self._reporting: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._timer = self._clock.call_later(_EVERY, self._begin)
+        self._timer = self._clock.call_later(self._every, self._begin)
 
     async def stop(self) -> None:
         """Send a last report."""
@@ -93,7 +95,7 @@ class NodeReporting:
 
     async def _report_and_wait(self) -> None:
         await self.report()
-        self._timer = self._clock.call_later(_EVERY, self._begin)
+        self._timer = self._clock.call_later(self._every, self._begin)
 
     async def _report_to(self, leader: KnownLeader) -> bool:
         """Return whether more is to be reported at once."""

@@ -6,7 +6,7 @@ What is simulated is what is between them: the database, the network, and who is
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from random import Random
 from socket import socket
 from types import SimpleNamespace
@@ -31,6 +31,8 @@ from forewarn.wiring import Assembly
 PEER_PORT = 8256
 LONGEST_ELECTION = 5.0
 """Seconds in which a node leads, once one can."""
+_REPORT_EVERY = timedelta(seconds=5)
+"""Reports decide nothing here, and there are many of them."""
 _LOOK_EVERY = 0.5
 _SLACK = 0.6
 """Seconds by which it is noticed late that no node leads."""
@@ -44,6 +46,7 @@ _AGAIN = 0.5
 class SimulatedPeers(ClusterPeers):
     """What a node says to the others, over the simulated network, without TLS."""
 
+    report_every = _REPORT_EVERY
     is_disturbed: Callable[[], bool] = staticmethod(lambda: False)
     """Tells whether the message that has arrived arrives once more."""
 
