@@ -15,6 +15,8 @@ SLOTS = 1 << 20
 _ROW = 8
 """Numbers in the row of a worker."""
 _FIRST_ROW = 8
+_COMPARED = 1 << 16
+"""Bytes that are compared at once, to find what was written."""
 CONNECTIONS = 0
 UNKNOWN_CALLERS = 1
 _COUNTS = 2 * SLOTS
@@ -61,10 +63,10 @@ class WorkerMemory:
         """Forget the connections of a worker that has ended; how far ahead VMs are stays true."""
         self.connections = self.unknown_callers = 0
         counts = self.open_by_caller.cast("B")
-        zeros = bytes(_PAGE)
-        for begin in range(0, _COUNTS, _PAGE):
-            if counts[begin : begin + _PAGE].tobytes() != zeros:  # a view is compared item by item
-                counts[begin : begin + _PAGE] = zeros
+        zeros = bytes(_COMPARED)
+        for begin in range(0, _COUNTS, _COMPARED):
+            if counts[begin : begin + _COMPARED].tobytes() != zeros:  # a view is compared item by item
+                counts[begin : begin + _COMPARED] = zeros
 
 
 class SharedMemory:
