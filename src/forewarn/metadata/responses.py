@@ -1,11 +1,13 @@
 """Serialization of HTTP responses. Header lines that all responses of one second share are rendered once a second."""
 
 from datetime import datetime
-from email.utils import format_datetime
 
 from forewarn.metadata.request import CLOSE, KEEP_ALIVE, OPEN
 from forewarn.wire.bodies import JSON
 from forewarn.wire.error_responses import REASONS, ErrorResponse
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -41,7 +43,7 @@ class CommonHeaders:
     def stamp(self, now: datetime) -> None:
         """Render the header lines for the current second."""
         # Azure: Content-Type, Server and Date are in this order.
-        self._dated = b"Server: Forewarn\r\nDate: " + format_datetime(now, usegmt=True).encode() + b"\r\n"
+        self._dated = b"Server: Forewarn\r\nDate: " + http_date(now).encode() + b"\r\n"
         endings = (_CONNECTION[CLOSE],) * len(_CONNECTION) if self.is_closing else _CONNECTION.values()
         document, not_modified = _OK + self._dated, _NOT_MODIFIED + self._dated
         self.documents = tuple(b'%b%bETag: "' % (document, ending) for ending in endings)
@@ -67,6 +69,12 @@ class CommonHeaders:
 
     def _head(self, status: int, ending: int, content_type: str = "") -> bytes:
         return _begin(status, content_type) + self._dated + _CONNECTION[CLOSE if self.is_closing else ending]
+
+
+def http_date(now: datetime) -> str:
+    """Return a time in UTC as HTTP writes it."""
+    date = f"{_DAYS[now.weekday()]}, {now.day:02} {_MONTHS[now.month - 1]} {now.year:04}"
+    return f"{date} {now.hour:02}:{now.minute:02}:{now.second:02} GMT"
 
 
 def _begin(status: int, content_type: str = "") -> bytes:
