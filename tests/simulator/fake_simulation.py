@@ -21,11 +21,11 @@ class FakeSimulation:
 
     fail: Callable[[Plan], None] = staticmethod(lambda _: None)
 
-    def __init__(self, plan: Plan, directory: Path, *, has_transcript: bool = False, app: Any = None) -> None:
+    def __init__(self, plan: Plan, directory: Path, *, has_transcript: bool = False, apps: Any = ()) -> None:
         assert directory.is_dir()
         self._plan = plan
         self.transcript = Transcript(is_wanted=has_transcript)
-        self.app = app or object()
+        self.apps = [*apps, *(object() for _ in range(max(plan.nodes, 1) - len(apps)))]
 
     def run(self) -> SimpleNamespace:
         restarted = None

@@ -19,7 +19,7 @@ from tests.simulator.fake_simulation import FakeSimulation, make_fake_plan
 @pytest.fixture(autouse=True)
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(seeds, "Simulation", FakeSimulation)
-    monkeypatch.setattr(seeds, "_app", None)
+    monkeypatch.setattr(seeds, "_apps", ())
     monkeypatch.setattr(seeds, "make_plan", make_fake_plan)
     monkeypatch.chdir(tmp_path)
 

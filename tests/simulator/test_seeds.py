@@ -20,7 +20,7 @@ from tests.simulator.fake_simulation import FakeSimulation, make_fake_plan
 def fake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(seeds, "Simulation", FakeSimulation)
     monkeypatch.setattr(seeds, "make_plan", make_fake_plan)
-    monkeypatch.setattr(seeds, "_app", None)
+    monkeypatch.setattr(seeds, "_apps", ())
 
 
 def test_seeds_are_run_in_their_order() -> None:
@@ -45,14 +45,19 @@ def test_a_transcript_is_made_where_it_is_wanted() -> None:
     assert run_plan(plan, has_transcript=True).lines[0].startswith("08:00:00.25 ann asks for restart")
 
 
-def test_one_application_serves_all_simulations_of_a_process() -> None:
-    """Making it takes longer than a simulation."""
+def test_one_application_of_each_node_serves_all_simulations_of_a_process() -> None:
+    """Making it takes longer than a simulation; those of further nodes are made when a plan first has them."""
     run_seed(1)
-    first = seeds._app
+    (first,) = seeds._apps
     run_seed(2)
+    assert seeds._apps == [first]
+    run_seed(3, seeds.PlanShares(nodes=100))
+    both = seeds._apps
+    run_seed(4)
 
-    assert first is not None
-    assert seeds._app is first
+    assert len(both) == 2
+    assert both[0] is first
+    assert seeds._apps is both
 
 
 def test_large_changes_in_simulations_exempt_nothing_from_collection(monkeypatch: pytest.MonkeyPatch) -> None:

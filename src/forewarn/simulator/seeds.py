@@ -30,8 +30,8 @@ _PREFIX = "forewarn-simulation-"
 _AT_A_TIME = 10
 _LONGEST_LIFE = 100
 """Portions of seeds after which a worker is replaced, so that nothing it forgot to free adds up."""
-_app: object = None
-"""The control API's application, which takes long to make: one for all simulations of a process."""
+_apps: Sequence[object] = ()
+"""The control API's applications, one of each node: made once for all simulations of a process."""
 
 
 class SeedRun(msgspec.Struct):
@@ -72,7 +72,7 @@ def run_seeds(seeds: Sequence[int], jobs: int = 1, shares: PlanShares = _USUAL) 
     if jobs == 1:
         yield from map(run, seeds)
         return
-    if _app is None:
+    if not _apps:
         run_plan(make_plan(0, has_nodes=True))  # each worker would make the applications of the nodes for itself
     processes = multiprocessing.get_context("fork")
     try:
@@ -125,7 +125,7 @@ def _is_of(seed: int, percent: int | None) -> bool | None:
 
 def run_plan(plan: Plan, *, has_transcript: bool = False) -> SeedRun:
     """Run a plan. A simulation that fails itself, or does not end, is a problem like any other."""
-    global _app  # noqa: PLW0603 - it belongs to the process
+    global _apps  # noqa: PLW0603 - it belongs to the process
     with (
         _collection_paused(),
         tempfile.TemporaryDirectory(dir=_parent(), prefix=f"{_PREFIX}{os.getpid()}-") as directory,
@@ -133,13 +133,13 @@ def run_plan(plan: Plan, *, has_transcript: bool = False) -> SeedRun:
         simulation = None
         try:
             with _time_limit():
-                simulation = Simulation(plan, Path(directory), has_transcript=has_transcript, app=_app)
+                simulation = Simulation(plan, Path(directory), has_transcript=has_transcript, apps=_apps)
                 result = simulation.run()
         except (Exception, TookTooLong, Livelock) as error:  # noqa: BLE001 - whatever it is, the seed is to be named
             lines = list(simulation.transcript.lines) if simulation else []
             return SeedRun(plan.seed, [_describe(error)], 0, 0.0, "", Counter(), lines)
-        if _app is None:
-            _app = simulation.app
+        if len(simulation.apps) > len(_apps):
+            _apps = simulation.apps
             gc.collect()
             gc.freeze()  # what is there now lasts as long as the process
     problems = [*map(simulation.transcript.tell_problem, result.problems)] if has_transcript else result.problems

@@ -13,7 +13,6 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import cast
 
 import msgspec
 
@@ -88,10 +87,13 @@ class SimulationReport(msgspec.Struct):
 class Simulation:
     """A system, its machines, guests and operators, for one plan."""
 
-    def __init__(self, plan: Plan, directory: Path, *, has_transcript: bool = False, app: object = None) -> None:
-        """``app``: the control API's application of an earlier simulation in this process; making one takes long."""
+    def __init__(
+        self, plan: Plan, directory: Path, *, has_transcript: bool = False, apps: Sequence[object] = ()
+    ) -> None:
+        """``apps``: the control API's applications of earlier simulations in this process; making one takes long."""
         self._plan = plan
         self._directory = directory
+        self._place = bytes(directory)
         random = Random(f"{plan.seed}/run")  # noqa: S311 - it is to be repeatable
         self._random = random
         self._loop = loop = SimulatedLoop(random)
@@ -116,7 +118,7 @@ class Simulation:
         )
         self._nodes = NodeFaults(plan, loop, self._network, random, self._on_node_fault) if plan.nodes else None
         self._services = self._make_services(settings)
-        self._apps = cast("list[object]", app or [])
+        self._apps = apps
         self._revision = 0
         """The newest that is told of in the transcript."""
         for number, service in enumerate(self._services):
@@ -163,7 +165,7 @@ class Simulation:
         service.on_commit = self._on_commit
 
     @property
-    def app(self) -> object:
+    def apps(self) -> Sequence[object]:
         """The applications of all services, for the next simulation in this process."""
         return [*(service.app for service in self._services), *self._apps[len(self._services) :]]
 
@@ -429,7 +431,10 @@ class Simulation:
             self._reached[f"vm {exchange.guest} {exchange.method} {exchange.status}"] += 1
         elif isinstance(exchange, ControlExchange):
             self._reached[f"control {exchange.method} {_route(exchange.path)} {exchange.status}"] += 1
-        self._hash.update(repr(exchange).replace(str(self._directory), "/simulation").encode())
+        encoded = msgspec.msgpack.encode(exchange)
+        if self._place in encoded:  # its name differs from run to run
+            encoded = repr(exchange).replace(str(self._directory), "/simulation").encode()
+        self._hash.update(encoded)
         known = len(self._promises.problems)
         self._promises.see(exchange)
         for problem in [] if self._has_lost_entries else self._promises.problems[known:]:
