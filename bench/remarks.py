@@ -66,7 +66,9 @@ METHODS = {
     "simulator": "Whole systems on simulated time, with faults, each exchange checked: the fixed seeds of the tests.",
     "postgresql": "Debian's PostgreSQL on the same machine. 64 callers give commands to a node, each waits for"
     " its answer; pgbench inserts rows of the same size with 64 clients on the same server, in turns. The delay to a"
-    " follower counts from the answer of the append until the follower's replica holds it.",
+    " follower counts from before the append until another process, which does nothing but follow the journal, has"
+    " read the entry; a node then applies it. The load is that of the journal alone, in a process of its own: the"
+    " start of the node, its connections and its first answer are not in it.",
     "dashboard": "A mixed fleet of 100,000 VMs, a service on one core, and Debian's Chromium on the other, driven by"
     " Playwright. A view counts from the request of the page until it is drawn; a change from the request of an"
     " operator until its text is on the page, while 49 other connections follow the changes. A search counts from"
