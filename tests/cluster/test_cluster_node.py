@@ -546,5 +546,76 @@ def test_a_leader_reports_that_the_journal_lost_entries() -> None:
         await cluster.pass_until(lambda: not leader.node.replica.fleet.vms)
 
         assert "which the journal does not continue" in leader.node.warnings["diverged"]
+        assert leader.cluster_node.view().reloads == 1
 
     run(story)
+
+
+def test_a_leader_that_lost_entries_but_not_its_lease_leads_in_a_new_term() -> None:
+    """The numbers of its lost attempts come again, so they may not come in the same term."""
+
+    async def story(cluster: ClusterHarness) -> None:
+        leader = await cluster.start("a")
+        await cluster.leader()
+        await cluster.add_fleet()
+        await cluster.enrol()
+        term = leader.node.term
+        cluster.store.fail_over(1)
+        reached, go_on = Event(), Event()
+
+        def hang(_: str, call: str) -> None:
+            if call == "append":
+                reached.set()
+                go_on.wait(20)
+
+        cluster.store.before = hang
+        asked = [leader.node.writer.begin(cluster.restart("web-0"))]
+        await until(reached.is_set)
+        asked.append(leader.node.writer.begin(cluster.restart("web-1")))
+        go_on.set()
+        for each in await asyncio.gather(*asked, return_exceptions=True):
+            assert isinstance(each, Unavailable)
+        assert not leader.is_leading
+        assert leader.node.replica.revision == 1
+        assert leader.cluster_node.view().reloads == 1
+
+        await cluster.pass_until(lambda: leader.is_leading)
+        assert leader.node.term > term
+
+    run(story)
+
+
+def test_a_node_that_finds_lost_entries_when_it_is_to_lead_leads_in_the_next_term() -> None:
+    """It may have led in this one before, and the numbers of its attempts come again."""
+
+    async def story(cluster: ClusterHarness) -> None:
+        node = await cluster.start("a")
+        await cluster.leader()
+        await cluster.add_fleet()
+        await cluster.enrol()
+        term = node.node.term
+        cluster.cut_off.add("a")
+        await cluster.pass_until(lambda: node.is_following)
+        cluster.store.fail_over(1)
+        cluster.store.lease_until = cluster.clock.seconds() + LEASE  # it is still its own in the database
+        hold_following(cluster)
+        cluster.cut_off.clear()
+        await cluster.pass_until(lambda: node.is_leading)
+
+        assert node.cluster_node.view().reloads == 1
+        assert node.node.term > term
+        assert node.node.replica.revision == 1
+
+    run(story)
+
+
+def hold_following(cluster: ClusterHarness) -> None:
+    """Let no node find out by following what the journal holds."""
+    fail = cluster.store.before
+
+    def before(node: str, call: str) -> None:
+        if call == "follow":
+            raise JournalFailed("the database does not answer")
+        fail(node, call)
+
+    cluster.store.before = before

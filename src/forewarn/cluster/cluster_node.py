@@ -61,6 +61,7 @@ class ClusterNode:
         self.membership = ClusterMembership(journal, node.clock, node, address, self._note_change)
         self.follower = ReplicaFollower(node, journal, self.membership.hurry)
         node.writer.on_lease_lost = self.membership.lose
+        node.writer.on_diverged = self._lead_anew
         assembly.leader.may_act = self.membership.may_act
         assembly.leadership = self
         self._assembly = assembly
@@ -251,8 +252,7 @@ class ClusterNode:
     async def _adjust(self) -> None:
         """Take the steps from the role to what the lease says."""
         if self._term and self.membership.has_lost_entries:
-            log.warning("the journal lost entries that this node appended; it leads anew, from what is left")
-            self.membership.lose()
+            self._give_up_term()
         if self._term and self._is_draining:
             await self._resign(at_once=False)
         if self._term and self._term != self.membership.term:
@@ -274,10 +274,23 @@ class ClusterNode:
         await self.follower.stop()
         self._journal.begin_term(term)
         await self._node.lead(term)
+        if not self.membership.may_act(term):
+            await self._resign(at_once=True)
+            return
         await self._assembly.lead()
         self.role = NodeRole.LEADING
         log.info("this node leads", extra={"fields": {"term": term, "revision": self._node.replica.revision}})
         self._applying = asyncio.create_task(self._apply_fleet_file())
+
+    def _lead_anew(self) -> None:
+        """Lead in a new term: numbers of attempts that were lost come again."""
+        self.follower.reloads += 1
+        self._node.writer.stand_down()
+        self._give_up_term()
+
+    def _give_up_term(self) -> None:
+        log.warning("the journal lost entries that this node held; it leads anew, from what is left")
+        self.membership.lose()
 
     async def _resign(self, *, at_once: bool) -> None:
         """Stop what only a leader does, and follow again; whatever of it fails, the rest is done."""

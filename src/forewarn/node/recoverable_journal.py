@@ -39,7 +39,9 @@ class RecoverableJournal:
         seconds: Callable[[], float],
         warnings: dict[str, str],
         publish: Publish,
+        diverged: Callable[[], None],
     ) -> None:
+        """``diverged`` is called before the replica is loaded with a journal that does not continue it."""
         self.port = port
         self.is_confirmed = False
         """Whether the replica's revision is the journal's."""
@@ -47,6 +49,7 @@ class RecoverableJournal:
         self._replica = replica
         self._warnings = warnings
         self._publish = publish
+        self._diverged = diverged
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="journal-writer")
 
     def close_thread(self) -> None:
@@ -78,15 +81,19 @@ class RecoverableJournal:
     async def confirm(self) -> None:
         """Open the journal anew, and hand the replica what is durable and it does not hold."""
         revision: object = -1
+        has_diverged = False
         if self._replica.is_loaded and isinstance(self.port, SupportsReopening):
             try:
                 revision = await self._reopen(self.port)
             except JournalDiverged as error:
+                has_diverged = True
                 log.warning("the journal is loaded again", extra={"fields": {"reason": str(error)}})
                 self._warnings[DIVERGED] = describe_divergence(self._replica.revision, str(error))
         if revision != self._replica.revision:
             recovered = await self.load()
             await self._publish(recovered.revision)
+            if has_diverged:
+                self._diverged()
             self._replica.load(recovered)
         self.is_confirmed = True
 

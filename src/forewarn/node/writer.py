@@ -101,7 +101,9 @@ class Writer:
         self.appends = Histogram(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
         """How long it took to make entries durable, each time."""
         self._replica = replica
-        self._journal = RecoverableJournal(journal, replica, clock.seconds, warnings, self._publish)
+        self._journal = RecoverableJournal(
+            journal, replica, clock.seconds, warnings, self._publish, lambda: self.on_diverged()
+        )
         self._longest_decision = longest_decision
         self._shortest_retry = shortest_retry
         self._clock = clock
@@ -116,6 +118,8 @@ class Writer:
         """Whether the commands that wait are refused, too."""
         self.on_lease_lost: Callable[[], None] = lambda: None
         """Called when the journal says that another node may lead."""
+        self.on_diverged: Callable[[], None] = lambda: None
+        """Called when the journal lost entries that the replica held, before the replica is loaded again."""
         self._large: LargeChange | None = None
         """The large change that is being decided, or waits to be committed."""
         self._deferred: deque[tuple[Command, _Reply]] = deque()
