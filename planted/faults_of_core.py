@@ -195,6 +195,22 @@ FAULTS = (
         found_by=(_TRANSCRIPTS, "tests/core/test_operations.py"),
     ),
     Fault(
+        name="What is Scheduled for a VM alone stays when the VM is evicted, deleted or deallocated",
+        promise="Evict, delete and deallocate cancel the events that are Scheduled for that VM alone.",
+        file="src/forewarn/core/impact_results.py",
+        old="        if event.status is EventStatus.SCHEDULED and is_alone:",
+        new="        if event.status is EventStatus.COMPLETED and is_alone:",
+        found_by=("tests/core/test_operations.py", _TRANSCRIPTS),
+    ),
+    Fault(
+        name="A host that fails leaves what is Scheduled there",
+        promise="A host that fails cancels what is Scheduled there, and ends what has started as Failed.",
+        file="src/forewarn/core/hosts.py",
+        old="            elif event.host == host or _stands_wholly_on(fleet, event, host):",
+        new="            elif event.host == host and not _stands_wholly_on(fleet, event, host):",
+        found_by=("tests/core/test_hosts.py", _TRANSCRIPTS),
+    ),
+    Fault(
         name="An eviction cancels what its VM shares with others",
         promise="What a VM shares with VMs that are still there stays Scheduled.",
         file="src/forewarn/core/impact_results.py",

@@ -343,7 +343,55 @@ WITHOUT_NOTICE = "host fail; no notice is owed: hardware failed"
 RULE_OF_ALL = terms(approval="all")
 QUORUM = terms(approval="quorum", quorum=2)
 
+CANCELED = timeline("Canceled", (5.0, "Canceled", "vm evict web-0"), at=50.0)
+
+
+def ending(path: str, operation: str, type_: str, vm: str = "web-0") -> ControlExchange:
+    """Return an operation that announces the end of a VM, or its redeployment."""
+    status, reason = ("Started", "hardware failed") if operation == "fail" else ("Scheduled", "")
+    answer = announced(E2, without_notice=reason, type=type_, status=status, resources=[vm])
+    return asked("POST", f"/v1/{path}/operations", {"operation": operation}, answer, at=5.0, key="k2", status=201)
+
+
+EVICT, FAIL = ending("vms/web-0", "evict", "Preempt"), ending("hosts/h1", "fail", "Redeploy")
+UNFINISHED = "of web-0 was unfinished before and after the "
+
 KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
+    "an eviction cancels what is Scheduled for its VM alone": (
+        (EVICT, CANCELED),
+        (EVICT, recorded(E1, "web-0", 20, 20.0, 25.0)),
+        UNFINISHED + "evict or delete that was acknowledged at 5.000 s",
+    ),
+    "what an eviction cancels is not shown any more": (
+        (ClockChange(1.0, 9.0, 0.0), document(2, scheduled, at=3.0), EVICT),
+        (ClockChange(1.0, 9.0, 0.0), document(2, scheduled, at=3.0), EVICT, document(2, scheduled, at=6.0)),
+        UNFINISHED + "evict or delete",
+    ),
+    "a deletion leaves what has started, and what is announced later": (
+        (ending("vms/web-0", "delete", "Terminate"), recorded(E1, "web-0", 20, 3.0, 25.0)),
+        (ending("vms/web-0", "delete", "Terminate"), recorded(E1, "web-0", 20, 7.0, 25.0)),
+        UNFINISHED + "evict or delete",
+    ),
+    "a deallocation cancels what is Scheduled for its VM alone, but a deletion": (
+        (switched("web-0", "deallocate", 5.0), recorded(E1, "web-0", 20, 20.0, 25.0, type="Terminate")),
+        (switched("web-0", "deallocate", 5.0), recorded(E1, "web-0", 20, 20.0, 25.0)),
+        UNFINISHED + "deallocate",
+    ),
+    "a deallocation of several VMs leaves those that it refuses": (
+        (bulk("deallocate", ["web-0"], {"web-0": "no"}, 5.0), recorded(E1, "web-0", 20, 20.0, 25.0)),
+        (bulk("deallocate", ["web-0"], {}, 5.0), recorded(E1, "web-0", 20, 20.0, 25.0)),
+        UNFINISHED + "deallocate",
+    ),
+    "a host that fails ends what has started": (
+        (FAIL, recorded(E1, "web-0", 3, 3.0, 5.0, status="Failed")),
+        (FAIL, recorded(E1, "web-0", 3, 3.0, 25.0)),
+        UNFINISHED + "host fail",
+    ),
+    "a host that fails cancels what is Scheduled there": (
+        (FAIL, recorded(E1, "web-1", 20, 20.0, 25.0)),
+        (FAIL, recorded(E1, "web-0", 20, 20.0, 25.0)),
+        UNFINISHED + "host fail",
+    ),
     "a group's incarnation never falls": (
         (document(3, at=1.0), document(2, at=1.05, vm="web-1", sent=0.5)),
         (document(3, at=1.0), document(2, at=2.0, vm="web-1")),
@@ -719,7 +767,7 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
         "was canceled, which is about web-2 too: vm evict web-0",
     ),
     "nothing is announced for a VM that is off": (
-        (switched("web-0", "deallocate", 5.0), timeline("Scheduled", at=6.0)),
+        (switched("web-0", "deallocate", 5.0), CANCELED),
         (switched("web-0", "deallocate", 0.9), timeline("Scheduled", at=6.0)),
         "was announced for web-0, which was deallocated",
     ),

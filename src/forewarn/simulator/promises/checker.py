@@ -1,10 +1,11 @@
 """The promises of Forewarn, stated from outside and checked after every exchange.
 
 This model knows the plan and the bytes that VMs and operators exchange with the service, and nothing of how the
-service keeps its promises. The parts: what VMs are shown (``documents``), the control API
-(``control``), its tokens (``tokens``), single events (``events``), the order of events (``turns``), terms of groups
-(``terms``), what operators set for hosts and VMs (``hosts_and_vms``), fleet files (``fleet_files``), rollouts
-(``rollouts``), notifications (``notifications``); here the service itself and the agents.
+service keeps its promises. The parts: what VMs are shown (``documents``), the control API (``control``), its tokens
+(``tokens``), single events (``events``), the order of events (``turns``), what ends with a VM or its host
+(``cancellations``), terms of groups (``terms``), what operators set for hosts and VMs (``hosts_and_vms``), fleet
+files (``fleet_files``), rollouts (``rollouts``), notifications (``notifications``); here the service itself and the
+agents.
 
 A promise that requests under way may explain is judged by ``settle``. Before that the simulation asks what
 ``questions`` lists: the record of every event that was shown, and every request that was acknowledged with a key.
@@ -27,6 +28,7 @@ from forewarn.simulator.exchanges import (
     VmExchange,
 )
 from forewarn.simulator.plan import Plan
+from forewarn.simulator.promises.cancellations import CancellationPromises
 from forewarn.simulator.promises.control import ControlPromises
 from forewarn.simulator.promises.documents import DocumentPromises
 from forewarn.simulator.promises.event_memory import GivenApproval
@@ -63,6 +65,7 @@ class Promises:
         self._turns = TurnPromises(self._memory, terms)
         self._documents = DocumentPromises(self._memory, self._events)
         self._control = ControlPromises(self._memory, self._events, self._documents, terms)
+        self._cancellations = CancellationPromises(self._memory)
         self._tokens = TokenPromises(self._memory)
         self._notifications = NotificationPromises(self._memory)
         self._rollouts = RolloutPromises(self._memory)
@@ -140,6 +143,7 @@ class Promises:
             if event.fields or event.operated:
                 self._events.settle(event, now)
         self._turns.settle(now)
+        self._cancellations.settle(now)
         self._hosts_and_vms.settle(now)
         self._fleet_files.settle(now)
         self._memory.judge_suspicions()

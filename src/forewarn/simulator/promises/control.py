@@ -10,7 +10,7 @@ from forewarn.simulator.exchanges import ControlExchange
 from forewarn.simulator.promises.documents import DocumentPromises
 from forewarn.simulator.promises.event_memory import GivenApproval, RecordedTimeline
 from forewarn.simulator.promises.events import EventPromises, ShownEvent
-from forewarn.simulator.promises.memory import CheckerMemory, wall_second, words_of
+from forewarn.simulator.promises.memory import CheckerMemory, EndOfVms, wall_second, words_of
 from forewarn.simulator.promises.terms import TermPromises
 
 LONGEST_REQUEST = 60.0
@@ -312,8 +312,27 @@ class ControlPromises:
                     f"{exchange.who} (key {exchange.key!r}) was given the result of {known.asker} (key {known.key!r})"
                 )
                 self._report(exchange.ended_at, text)
+        if principal not in self._by_key:
+            self._note_what_it_ends(exchange, result, self._first_sent.get(principal, exchange.sent_at))
         if exchange.key:
             self._is_answered_alike(exchange, principal, _essence(exchange, result))
+
+    def _note_what_it_ends(self, exchange: ControlExchange, result: _Result, sent_at: float) -> None:
+        """Note whose events a request ended that was acknowledged for the first time."""
+        path = exchange.path.partition("?")[0]
+        is_fail = path.startswith("/v1/hosts") and b'"fail"' in exchange.body
+        ends = ("Redeploy",) if is_fail else ("Preempt", "Terminate")
+        vms = tuple(vm for each in result.announcements if each.event.type in ends for vm in each.event.resources)
+        what = "host fail" if is_fail else "evict or delete"
+        if b'"deallocate"' in exchange.body and path.startswith("/v1/vms/"):
+            named = _VM_OPERATION.fullmatch(path)
+            selected = result.refused if isinstance(result.refused, dict) else ()
+            vms, what = (
+                (named[1],) if named else tuple(vm for vm in result.selected if vm not in selected),
+                "deallocate",
+            )
+        if vms and not path.startswith("/v1/events/"):
+            self._memory.ends_of_vms.append(EndOfVms(what, vms, sent_at, exchange.ended_at))
 
     def _is_answered_alike(
         self, exchange: ControlExchange, principal: tuple[str, str, str], result: tuple[object, ...]

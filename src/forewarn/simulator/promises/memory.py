@@ -157,6 +157,17 @@ class AcknowledgedValues:
         return any(given == value for _, given, _ in self._changes.get(name, ()))
 
 
+class EndOfVms(msgspec.Struct, frozen=True):
+    """A request that was acknowledged, and ends events of VMs."""
+
+    what: str
+    """``evict or delete``, ``deallocate`` or ``host fail``."""
+    vms: tuple[str, ...]
+    sent_at: float
+    """When it was sent for the first time."""
+    ended_at: float
+
+
 class _Suspicion(msgspec.Struct, frozen=True):
     """Something against a value that was known, unless a request that changed it was under way then."""
 
@@ -197,6 +208,7 @@ class CheckerMemory:
         """By VM, the group that a change of the fleet put it into."""
         self.limited: list[tuple[float, float]] = []
         """When operations were asked for, and refused because too many are Scheduled."""
+        self.ends_of_vms: list[EndOfVms] = []
         self.befallen = {each.vm for each in plan.actions if isinstance(each, BefallMachine)}
         """VMs whose machines others start, stop or move."""
         self.network_delay = 4 * max(
