@@ -154,7 +154,7 @@ def test_what_withdraws_events_asks_first(harness: ApiHarness, forewarn: Forewar
         assert (refused.code, "give --yes" in refused.err) == (2, True)
     assert harness.node.replica.fleet.rollouts["kernel"].state == "running"
     paused = forewarn("rollout", "pause", "kernel")
-    assert "; no end is predicted while it is paused" in paused.out
+    assert "\nno end is predicted while it is paused\n" in paused.out
 
 
 @pytest.mark.usefixtures("harness")
@@ -235,7 +235,7 @@ def test_a_list_tells_how_many_hosts_failed(failed: int, shown: str) -> None:
         hosts=9, done=4, failed=failed, skipped=0, active=1, waiting=1,
     )  # fmt: skip
 
-    assert _row(view)[:6] == ("kernel", "reboot", "running", "9", "4", shown)
+    assert _row(view)[:7] == ("kernel", "reboot", "running", "1", "9", "4", shown)
 
 
 @pytest.mark.usefixtures("harness")

@@ -1,11 +1,13 @@
 """What is shown of a rollout: what it waits for, and when it is expected to end."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from forewarn.control.rollout_views import count_waves, detail_rollout, read_ended
+import msgspec
+
+from forewarn.control.rollout_views import RolloutDetail, count_waves, detail_rollout, read_ended
 from forewarn.core.facts import Entry
 from forewarn.core.model import NODE
-from forewarn.core.rollouts.model import HostStep
+from forewarn.core.rollouts.model import HostStep, RolloutPrediction
 from tests.core.harness import NOON
 from tests.core.rollouts.harness import WEB, RolloutHarness
 
@@ -31,22 +33,68 @@ def test_a_gate_that_is_asked_is_shown() -> None:
     assert not detail_rollout(harness.fleet, harness.fleet.rollouts["k"], harness.now).is_checking
 
 
-def finish(harness: RolloutHarness) -> datetime | None:
-    return detail_rollout(harness.fleet, harness.fleet.rollouts["k"], harness.now).predicted_finish
+def view(harness: RolloutHarness) -> RolloutDetail:
+    return detail_rollout(harness.fleet, harness.fleet.rollouts["k"], harness.now)
 
 
 def test_only_hosts_that_are_done_count_for_the_rate() -> None:
-    """Skipped ones took no time; nothing is expected of a rollout that is paused."""
+    """Skipped ones took no time."""
     harness = RolloutHarness(WEB, "ann rolls out k: reboot all_hosts=true")
     harness.say("ann skips h1 of rollout k")
     harness.now = NOON + timedelta(hours=1)
-    assert detail_rollout(harness.fleet, harness.fleet.rollouts["k"], harness.now).rate is None
+    assert view(harness).rate is None
+    while harness.fleet.rollouts["k"].done < 1:
+        harness.finish("k", most=1)
+    assert view(harness).rate == 3600 / (harness.now - NOON).total_seconds()
+
+
+def predicted(sentence: str, waves: int, lasts: timedelta) -> RolloutHarness:
+    """Start a rollout that is expected to last so long, give or take a third."""
+    harness = RolloutHarness(WEB)
+    prediction = RolloutPrediction(NOON, waves, NOON + lasts, NOON + 2 * lasts / 3, NOON + 4 * lasts / 3)
+    harness.give(msgspec.structs.replace(harness.read(sentence), prediction=prediction))
+    return harness
+
+
+def test_the_end_is_predicted_from_the_plan_until_a_host_is_done() -> None:
+    """As long as nothing else is known, it ends as it was planned, in the range that was planned."""
+    harness = predicted("ann rolls out k: reboot all_hosts=true", 3, timedelta(minutes=45))
+    harness.advance()
+    harness.now += timedelta(minutes=5)
+    shown = view(harness)
+    minutes = [
+        (each - NOON).total_seconds() / 60
+        for each in (shown.predicted_earliest, shown.predicted_finish, shown.predicted_latest)
+        if each
+    ]
+    assert minutes == [30, 45, 60]
+
+
+def test_the_end_is_predicted_from_the_waves_that_have_ended() -> None:
+    """The others take as long as these did, however long the rollout was paused; the range becomes smaller."""
+    harness = predicted("ann rolls out k: reboot all_hosts=true", 3, timedelta(hours=3))
     while harness.fleet.rollouts["k"].done < 1:
         harness.finish("k", most=1)
     taken = harness.now - NOON
-    assert finish(harness) == harness.now + taken
     harness.say("ann pauses rollout k")
-    assert finish(harness) is None
+    assert view(harness).predicted_finish is None
+    harness.now += timedelta(hours=10)
+    harness.say("ann resumes rollout k")
+    harness.advance()
+
+    shown = view(harness)
+    began_at = min(run.began_at for run in harness.fleet.rollout_hosts.values() if run.host in ("h2", "h3"))
+    assert shown.predicted_finish == max(harness.now, began_at + 2 * taken)
+    assert shown.predicted_latest is not None
+    assert timedelta() < shown.predicted_latest - shown.predicted_finish < timedelta(hours=1)
+
+
+def test_the_end_is_not_before_the_next_window() -> None:
+    """A rollout whose window is closed goes on when one opens."""
+    harness = predicted("ann rolls out k: reboot all_hosts=true windows=12:10-12:20", 3, timedelta(minutes=5))
+    harness.now += timedelta(minutes=30)
+    harness.advance()
+    assert view(harness).predicted_finish == NOON + timedelta(days=1, minutes=10)
 
 
 def test_a_canceled_rollout_does_not_begin_again() -> None:

@@ -46,7 +46,10 @@ def plan(client: "ControlClient", name: str, out: Path | None, as_json: bool, **
     from forewarn.control.bodies import RolloutBody
     from forewarn.core.errors import Refused
 
-    found = client.plan_rollout(RolloutBody(name=name, terms=read_terms(given)))
+    terms = read_terms(given)
+    if terms.gate or terms.alerts:
+        click.echo("asks the gate and the alerts first", err=True)
+    found = client.plan_rollout(RolloutBody(name=name, terms=terms))
     if out and not found.problems:
         _save(out, msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
     if as_json:
@@ -112,7 +115,7 @@ def _saved_body(name: str, saved: Path, given: dict[str, object]) -> "RolloutBod
 @connected
 def list_rollouts(client: "ControlClient", show_all: bool, is_watching: bool, as_json: bool) -> None:
     """List rollouts."""
-    headers = ("ROLLOUT", "OPERATION", "STATE", "HOSTS", "DONE", "FAILED", "STARTED")
+    headers = ("ROLLOUT", "OPERATION", "STATE", "WAVE", "HOSTS", "DONE", "FAILED", "STARTED", "ENDS", "WAITS FOR")
     empty = "no rollouts" if show_all else "no rollout is under way"
 
     def show_rollouts() -> None:
@@ -123,7 +126,10 @@ def list_rollouts(client: "ControlClient", show_all: bool, is_watching: bool, as
 
 def _row(each: "RolloutView") -> tuple[str, ...]:
     counts = str(each.hosts), str(each.done), str(each.failed or "-")
-    return each.name, each.operation, each.state, *counts, relative(each.started_at, datetime.now(UTC))
+    now = datetime.now(UTC)
+    ends = each.ended_at or each.predicted_finish or each.begins_at
+    times = relative(each.started_at, now), relative(ends, now) if ends else "-"
+    return each.name, each.operation, each.state, str(each.wave), *counts, *times, each.blocked or "-"
 
 
 @rollout.command
@@ -191,7 +197,8 @@ def edit(client: "ControlClient", name: str, as_json: bool, **given: object) -> 
 
     Its operation and hosts stay.
     """
-    _print(client.edit_rollout(name, read_edit(given)), as_json=as_json)
+    changed = read_edit(given, lambda: client.rollout(name).terms.gate)
+    _print(client.edit_rollout(name, changed), as_json=as_json)
 
 
 @rollout.command

@@ -16,6 +16,13 @@ _BAR = 30
 _SHOWN_WAVES = 20
 _SHOWN_HOSTS = 6
 _ENDED = ("completed", "canceled", "stopped")
+_STEPS = {
+    "asking": "is asked whether it wants the operation",
+    "planning": "is planned to be drained",
+    "announced": "is announced",
+    "command": "runs the command",
+    "settling": "is settling",
+}
 
 
 def is_over(found: "RolloutDetail") -> bool:
@@ -71,13 +78,14 @@ def rollout_lines(found: "RolloutDetail", now: datetime) -> Iterator[str]:
     for host in found.current:
         until = f" until {clock(host.until, now)}" if host.until else ""
         reason = f": {host.reason}" if host.reason else ""
-        yield f"{host.host} is {host.step} since {clock(host.since, now)}{until}{reason}"
+        limit = f" (limit {span(found.terms.command_timeout)})" if host.step == "command" else ""
+        yield f"{host.host} {_STEPS[host.step]} since {clock(host.since, now)}{until}{limit}{reason}"
     for event in found.events:
         until = f" until {clock(event.until, now)}" if event.until else ""
         behind = f" behind event {event.behind[:8]}" if event.behind else ""
         yield f"  event {event.id[:8]} of {event.group} on {event.host} waits for {event.waits_for}{until}{behind}"
-    for slow in found.slowest[:1] if len(found.events) > 1 else ():
-        yield f"slowest: group {slow.group}, announced {span(slow.seconds)} ago, {slow.reason}"
+    for slow in found.slowest:
+        yield f"slow: group {slow.group}, announced {span(slow.seconds)} ago, {slow.reason}"
     if found.is_checking:
         yield f"the gate of wave {found.wave + 1} is asked"
     if found.check_detail:
@@ -96,16 +104,19 @@ def _times(found: "RolloutDetail", now: datetime) -> Iterator[str]:
     if found.ended_at:
         took = span((found.ended_at - found.started_at).total_seconds())
         yield f"took {took}, from {clock(found.started_at, now)} to {clock(found.ended_at, now)}"
-        if found.prediction and found.late_by is not None:
+        if found.prediction and found.late_by is not None and found.state == "completed":
             predicted = span((found.prediction.finish - found.started_at).total_seconds())
             how = f"{span(abs(found.late_by))} {'later' if found.late_by > 0 else 'earlier'}"
             yield f"predicted {predicted}; it ended {how if abs(found.late_by) >= 1 else 'as predicted'}"
         return
     rate = f", {found.rate:.1f} hosts per hour" if found.rate else ""
     late = ", behind schedule" if found.is_late else ""
-    finish = f"; ends {relative(found.predicted_finish, now)}" if found.predicted_finish else ""
-    finish = "; no end is predicted while it is paused" if found.state == "paused" else finish
-    yield f"started {relative(found.started_at, now)} by {found.by}{rate}{finish}{late}"
+    yield f"started {relative(found.started_at, now)} by {found.by}{rate}{late}"
+    if found.state == "paused":
+        yield "no end is predicted while it is paused"
+    elif found.predicted_finish and found.predicted_earliest and found.predicted_latest:
+        first, last = clock(found.predicted_earliest, now), clock(found.predicted_latest, now)
+        yield f"ends {relative(found.predicted_finish, now)}, between {first} and {last}"
 
 
 def _names(hosts: tuple[str, ...]) -> str:

@@ -16,6 +16,7 @@ from forewarn.core.rollouts.model import (
 
 if TYPE_CHECKING:
     from forewarn.control.bodies import RolloutEditBody, RolloutTermsBody
+    from forewarn.core.rollouts.model import HealthGate
 
 _Command = TypeVar("_Command", bound=Callable[..., object])
 
@@ -124,9 +125,19 @@ _REMOVING = (
     click.option("--no-gate", is_flag=True, default=None, help="Ask no gate any more."),
     click.option("--no-windows", is_flag=True, default=None, help="Keep to the fleet's windows only."),
     click.option("--no-alerts", is_flag=True, default=None, help="Let no alert block any more."),
+    click.option("--no-parallel-per", is_flag=True, default=None, help="Limit waves by no label any more."),
+    click.option("--no-lead", is_flag=True, default=None, help="Announce with the notice only."),
+    click.option("--no-host-limit", is_flag=True, default=None, help="Let hosts take as long as they need."),
+    click.option("--no-opt-out", is_flag=True, default=None, help="Skip no hosts by label any more."),
+    click.option("--no-asks", is_flag=True, default=None, help="Ask hosts no more, also not for a sentinel."),
+    click.option("--no-every", is_flag=True, default=None, help="Let this run be the last."),
 )
-_REMOVED: dict[str, object] = {"gate": None, "windows": (), "alerts": ()}
-_GATE = ("command", "url", "query", "threshold", "timeout")
+_REMOVED: dict[str, object] = {
+    "gate": None, "windows": (), "alerts": (), "parallel_per": {}, "lead": 0, "host_limit": 0, "opt_out": "",
+    "asks": "", "every": 0,
+}  # fmt: skip
+_WHAT_IS_ASKED = frozenset({"command", "url", "query"})
+_GATE = (*sorted(_WHAT_IS_ASKED), "threshold", "timeout")
 
 
 def terms_options(command: _Command) -> _Command:
@@ -154,27 +165,33 @@ def read_terms(given: dict[str, object]) -> "RolloutTermsBody":
     return RolloutTermsBody(**terms)
 
 
-def read_edit(given: dict[str, object]) -> "RolloutEditBody":
-    """Return the terms that options change."""
+def read_edit(given: dict[str, object], present_gate: "Callable[[], HealthGate | None]") -> "RolloutEditBody":
+    """Return the terms that options change; the gate is asked for only where a part of it is to change."""
     from forewarn.control.bodies import RolloutEditBody
 
     removed = {key: value for key, value in _REMOVED.items() if given.pop(f"no_{key}")}
-    terms = _given(given)
+    terms = _given(given, present_gate)
     if both := sorted(removed.keys() & terms.keys()):
-        raise click.UsageError(f"--no-{both[0]} removes what another option sets; leave one of them out")
+        option = both[0].replace("_", "-")
+        raise click.UsageError(f"--no-{option} removes what another option sets; leave one of them out")
     terms |= removed
     if not terms:
-        raise click.UsageError("nothing is changed; give what is to be different, such as --parallel 3")
+        raise click.UsageError("nothing is changed; say what to change, such as --parallel 3")
     return RolloutEditBody(**terms)
 
 
-def _given(options: dict[str, object]) -> dict[str, Any]:
+def _given(
+    options: dict[str, object], present_gate: "Callable[[], HealthGate | None]" = lambda: None
+) -> dict[str, Any]:
+    import msgspec
+
     from forewarn.core.rollouts.model import HealthGate
 
     terms: dict[str, Any] = {key: value for key, value in options.items() if value is not None and value != ()}
     gate = {key: terms.pop(f"gate_{key}") for key in _GATE if f"gate_{key}" in terms}
     if gate:
-        terms["gate"] = HealthGate(**gate)
+        present = None if gate.keys() & _WHAT_IS_ASKED else present_gate()
+        terms["gate"] = msgspec.structs.replace(present or HealthGate(), **gate)
     if order := terms.pop("order", ""):
         kind, _, label = order.partition(":")
         terms |= {"order": RolloutOrder(kind)} | ({"order_label": label} if label else {})

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from math import ceil, sqrt
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from forewarn.core import facts, quiet_hours
 from forewarn.core.facts import Entry, RolloutEnded
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventStatus
+from forewarn.core.rollouts import windows
 from forewarn.core.rollouts.actions import RolloutActionKind, actions_due
 from forewarn.core.rollouts.model import (
     HOST_ENDS,
@@ -29,6 +31,11 @@ from forewarn.wire.azure_names import STATUSES, show_id
 
 _MOST_HOSTS = 200
 """Hosts of each kind that a view names."""
+_RECENT_HOSTS = 20
+"""So many hosts that began last tell how long a wave takes."""
+_NO_FORECAST: dict[str, datetime | None] = dict.fromkeys(
+    ("predicted_finish", "predicted_earliest", "predicted_latest")
+)
 
 
 class WaitingEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +92,10 @@ class RolloutView(msgspec.Struct, frozen=True, kw_only=True):
     prediction: RolloutPrediction | None = None
     """What was predicted when it started."""
     predicted_finish: datetime | None = None
-    """What is predicted now, from its rate."""
+    """What is predicted now, from the waves that have ended."""
+    predicted_earliest: datetime | None = None
+    predicted_latest: datetime | None = None
+    """The range that most such rollouts end in."""
     is_late: bool = False
 
 
@@ -119,8 +129,8 @@ class RolloutPlanView(PlannedRollout, frozen=True, kw_only=True):
     """What a rollout would do. ``start`` accepts it as a saved plan."""
 
 
-def view_rollout(rollout: Rollout, now: datetime) -> RolloutView:
-    return RolloutView(**_fields(rollout, now))
+def view_rollout(fleet: Fleet, rollout: Rollout, now: datetime) -> RolloutView:
+    return RolloutView(**_fields(fleet, rollout, now))
 
 
 def detail_rollout(fleet: Fleet, rollout: Rollout, now: datetime) -> RolloutDetail:
@@ -128,7 +138,7 @@ def detail_rollout(fleet: Fleet, rollout: Rollout, now: datetime) -> RolloutDeta
     current = [run for host in rollout.active if (run := fleet.rollout_hosts.get(run_key(rollout.name, host)))]
     events = [(run, fleet.events[id_]) for run in current for id_ in run.events if id_ in fleet.events]
     return RolloutDetail(
-        **_fields(rollout, now),
+        **_fields(fleet, rollout, now),
         terms=rollout.terms,
         fleet_windows=rollout.fleet_windows,
         check_detail=rollout.check_detail,
@@ -168,10 +178,10 @@ def read_ended(entries: Iterable[Entry], name: str) -> EndedRollout | None:
 
 def _detail_end(fleet: Fleet, fact: RolloutEnded) -> RolloutDetail:
     rollout = fleet.rollouts[fact.rollout]
-    fields = _fields(rollout, fact.at)
+    fields = _fields(fleet, rollout, fact.at)
     late_by = (fact.at - fact.prediction.finish).total_seconds() if fact.prediction else None
-    fields |= {"state": str(fact.result), "reason": fact.reason, "ended_at": fact.at, "predicted_finish": None}
-    fields["begins_at"] = fact.next_at
+    fields |= {"state": str(fact.result), "reason": fact.reason, "ended_at": fact.at}
+    fields |= {"begins_at": fact.next_at, **_NO_FORECAST}
     return RolloutDetail(
         **fields,
         terms=rollout.terms,
@@ -182,7 +192,7 @@ def _detail_end(fleet: Fleet, fact: RolloutEnded) -> RolloutDetail:
     )
 
 
-def _fields(rollout: Rollout, now: datetime) -> dict[str, Any]:
+def _fields(fleet: Fleet, rollout: Rollout, now: datetime) -> dict[str, Any]:
     total = len(rollout.hosts)
     passed = (now - rollout.started_at).total_seconds()
     rate = rollout.done / passed * 3600 if rollout.done and passed > 0 else None
@@ -207,22 +217,45 @@ def _fields(rollout: Rollout, now: datetime) -> dict[str, Any]:
         "waiting": left - len(rollout.active),
         "rate": rate,
         "prediction": rollout.prediction,
-        "predicted_finish": _predict_finish(rollout, rate, left, now),
         "is_late": rollout.is_late,
+        **_forecast(fleet, rollout, now),
     }
 
 
-def _predict_finish(rollout: Rollout, rate: float | None, left: int, now: datetime) -> datetime | None:
-    """Return when it is expected to end: from its rate, or where windows interrupt it, as it was planned.
+def _forecast(fleet: Fleet, rollout: Rollout, now: datetime) -> dict[str, datetime | None]:
+    """Return when it is expected to end, and the range; nothing is expected of one that does not run.
 
-    Nothing is expected of one that does not run.
+    The present wave and those after it take as long as the last ones did, or as was planned. So pauses do not count.
+    Where windows interrupt it, it ends as it was planned, or later.
     """
-    if rollout.state is not RolloutState.RUNNING:
-        return None
+    planned = rollout.prediction
+    if rollout.state is not RolloutState.RUNNING or planned is None:
+        return _NO_FORECAST
+    runs = (fleet.rollout_hosts.get(run_key(rollout.name, host)) for host in rollout.active)
     begins_at = max(now, rollout.blocked_until or now)
-    if rate and left and not rollout.has_windows:
-        return begins_at + timedelta(hours=left / rate)
-    return max(begins_at, rollout.prediction.finish) if rollout.prediction else None
+    wave_began_at = min((run.began_at for run in runs if run), default=begins_at)
+    left = len(rollout.hosts) - rollout.finished
+    waiting = (left - len(rollout.active)) / len(rollout.hosts) * planned.waves
+    waves = ceil(waiting) + bool(rollout.active)
+    finish = max(begins_at, wave_began_at + waves * _wave_length(fleet, rollout, planned))
+    if rollout.has_windows:
+        finish = max(finish, planned.finish, windows.held_until(rollout, now) or now)
+    share = sqrt(left / len(rollout.hosts))
+    return {
+        "predicted_finish": finish,
+        "predicted_earliest": max(begins_at, finish - share * (planned.finish - planned.earliest)),
+        "predicted_latest": finish + share * (planned.latest - planned.finish),
+    }
+
+
+def _wave_length(fleet: Fleet, rollout: Rollout, planned: RolloutPrediction) -> timedelta:
+    """Return how long hosts took lately, from the beginning of their wave to its end; else as it was planned."""
+    begun = rollout.hosts[max(0, rollout.position - _RECENT_HOSTS) : rollout.position]
+    runs = (fleet.rollout_hosts.get(run_key(rollout.name, host)) for host in begun)
+    taken = sorted(run.at - run.began_at for run in runs if run and run.step is HostStep.DONE)
+    if taken and not rollout.has_windows:
+        return taken[len(taken) // 2]
+    return (planned.finish - planned.made_at) / max(planned.waves, 1)
 
 
 def _view_run(run: HostRun) -> RolloutHostView:

@@ -60,11 +60,13 @@ class RolloutChecker:
             passed, detail = False, str(error)
         return GateResult(passed, detail[:LONGEST_LINE])
 
-    def try_out(self, terms: RolloutTerms) -> str:
-        """Run the gate and the query for alerts once; return what they say, or raise GateUnusable."""
-        if terms.alerts:
-            self._firing(terms)
-        return self._run(terms.gate, terms.prometheus)[1] if terms.gate else ""
+    def try_out(self, terms: RolloutTerms) -> tuple[str, ...]:
+        """Run the gate and the query for alerts once; return what would keep a wave back, or raise GateUnusable."""
+        found = [f"alert {name} fires now" for name in (self._firing(terms) if terms.alerts else ())]
+        if terms.gate:
+            passed, detail = self._run(terms.gate, terms.prometheus)
+            found += [] if passed else [f"the gate fails now: {detail[:LONGEST_LINE]}"]
+        return tuple(found)
 
     def _run(self, gate: HealthGate, prometheus: str) -> tuple[bool, str]:
         if gate.command:

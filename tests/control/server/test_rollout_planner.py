@@ -2,13 +2,14 @@
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from forewarn.control.server.rollout_planner import RolloutPlanner
 from forewarn.core.facts import Completed
-from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
+from forewarn.core.rollouts.model import HealthGate, RolloutOperation, RolloutTerms
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.driver import ImpactDone, ImpactUnderway
 from forewarn.node.leader import Leader
@@ -28,6 +29,41 @@ def test_a_plan_finds_that_hosts_of_one_wave_have_nowhere_to_move_their_vms() ->
         assert (await planner.plan("k", terms)).problems == ()
         together = await planner.plan("k", replace(terms, parallel=2))
         assert "cannot leave h1: no other host is up" in together.problems[0]
+
+    run(story, journal)
+
+
+@pytest.mark.end_to_end
+def test_a_gate_that_fails_now_is_noted(tmp_path: Path) -> None:
+    """The plan counts from when the gate had answered; one that cannot be run is a problem."""
+    program = tmp_path / "gate"
+    program.write_text("#!/bin/sh\necho disks are full\nexit 3\n", encoding="utf-8")
+    program.chmod(0o755)
+    terms = RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True, gate=HealthGate(command="gate"))
+    journal = MemoryJournal()
+
+    class SlowChecker(RolloutChecker):
+        def try_out(self, terms: RolloutTerms) -> tuple[str, ...]:
+            harness.clock.advance(timedelta(seconds=20))
+            return super().try_out(terms)
+
+    harness: NodeHarness
+
+    async def story(given: NodeHarness) -> None:
+        nonlocal harness
+        harness = given
+        await harness.add_fleet()
+        planner = RolloutPlanner(
+            harness.node, journal, SlowChecker(tmp_path), None, runs_commands=True, moves_live=False
+        )
+        began = harness.clock.now()
+        plan = await planner.plan("k", terms)
+        assert plan.notes[0].startswith("the gate fails now: gate: ")
+        assert "disks are full" in plan.notes[0]
+        assert plan.prediction is not None
+        assert plan.prediction.made_at == began + timedelta(seconds=20)
+        missing = await planner.plan("k", replace(terms, gate=HealthGate(command="other")))
+        assert "there is no program 'other'" in missing.problems[0]
 
     run(story, journal)
 

@@ -48,7 +48,7 @@ async def list_rollouts(context: ContextDependency, finished: _Finished = 0) -> 
     """List the rollouts that have not ended, in the order in which they started; ended ones if requested."""
     fleet, now = context.fleet, context.now()
     ended = await context.rollouts.latest_ended(finished)
-    return ResultPage((*ended, *(view_rollout(each, now) for each in fleet.rollouts.values())))
+    return ResultPage((*ended, *(view_rollout(fleet, each, now) for each in fleet.rollouts.values())))
 
 
 @reads("/{name:str}", Action.READ_HOSTS, summary="Show a rollout")

@@ -47,6 +47,17 @@ class RolloutPlanner:
 
     async def plan(self, name: str, terms: RolloutTerms) -> RolloutPlan:
         """Return what a rollout would do on the fleet as it is, and everything it cannot do."""
+        plan = await self._make_plan(name, terms)
+        if plan.problems or not (terms.gate or terms.alerts):
+            return plan
+        try:
+            keeping_back = await self.try_gate(terms)
+        except Refused as refused:
+            return replace(plan, problems=(str(refused),))
+        plan = await self._make_plan(name, terms)  # the gate may have taken its time
+        return replace(plan, notes=(*keeping_back, *plan.notes))
+
+    async def _make_plan(self, name: str, terms: RolloutTerms) -> RolloutPlan:
         fleet, now, rules = self._node.replica.fleet, self._node.clock.now(), self._node.writer.rules
         experience = await self._experience.read()
 
@@ -65,18 +76,14 @@ class RolloutPlanner:
         plan = await compute_from(fleet, make)
         if not plan.problems and terms.operation.drains:
             plan = await self._with_drains(plan)
-        if not plan.problems:
-            try:
-                await self.try_gate(terms)
-            except Refused as refused:
-                return replace(plan, problems=(str(refused),))
         return plan
 
-    async def try_gate(self, terms: RolloutTerms) -> None:
-        """Refuse a rollout whose gate or alerts cannot be asked for at all."""
+    async def try_gate(self, terms: RolloutTerms) -> tuple[str, ...]:
+        """Return what would keep a wave back now; refuse a gate or alerts that cannot be asked for at all."""
         check_gate(terms)
-        if terms.gate or terms.alerts:
-            await asyncio.get_running_loop().run_in_executor(THREADS, self._checker.try_out, terms)
+        if not (terms.gate or terms.alerts):
+            return ()
+        return await asyncio.get_running_loop().run_in_executor(THREADS, self._checker.try_out, terms)
 
     async def ended(self, name: str) -> EndedRollout:
         """Return the rollout of that name that ended last."""

@@ -64,7 +64,7 @@ async def _events(context: ApiContext, principal: Principal) -> _Rows:
 
 async def _rollouts(context: ApiContext, _: Principal) -> _Rows:
     """Those that run, then those that ended last, as the page lists them."""
-    running = [view_rollout(each, context.now()) for each in context.fleet.rollouts.values()]
+    running = [view_rollout(context.fleet, each, context.now()) for each in context.fleet.rollouts.values()]
     for each in (*running, *reversed(await context.rollouts.latest_ended(LISTED_ENDED))):
         yield msgspec.to_builtins(each)
 
