@@ -170,6 +170,18 @@ def test_gate_windows_alerts_and_settle_time_can_be_removed(forewarn: Forewarn) 
     assert (both.code, "leave one of them out" in both.err) == (2, True)
 
 
+def test_a_recurring_rollout_that_rests_shows_its_last_run(harness: ApiHarness, forewarn: Forewarn) -> None:
+    """What came of it, when the next one begins, and how to end it."""
+    forewarn("rollout", "start", "k", "--operation", "reboot", "--hosts", "h1", "--every", "7d")
+    forewarn("rollout", "skip", "k", "h1")
+    harness.advance_rollouts()
+    lines = forewarn("rollout", "show", "k").out.splitlines()
+    assert lines[0].startswith("rollout k (reboot) is resting")
+    assert lines[1].startswith("run 1 is completed, ")
+    assert lines[1].endswith(": 0 done, 0 failed, 1 skipped")
+    assert lines[2].endswith("; end it: forewarn rollout cancel k")
+
+
 def test_a_plan_names_a_gate_that_cannot_run_and_a_rollout_in_the_way(
     harness: ApiHarness, forewarn: Forewarn
 ) -> None:

@@ -67,10 +67,11 @@ def rollout_lines(found: "RolloutDetail", now: datetime) -> Iterator[str]:
     """Yield what is shown of a rollout."""
     state = f"{found.state}: {found.reason}" if found.reason else found.state
     yield f"rollout {found.name} ({found.operation}) is {state}"
-    share = (found.done + found.failed + found.skipped) / found.hosts if found.hosts else 0.0
-    bar = "#" * round(share * _BAR)
-    counts = f"{found.done} done, {found.failed} failed, {found.skipped} skipped of {found.hosts} hosts"
-    yield f"[{bar:<{_BAR}}] {share:.0%}  {counts}, wave {found.wave}"
+    if found.hosts:
+        share = (found.done + found.failed + found.skipped) / found.hosts
+        bar = "#" * round(share * _BAR)
+        counts = f"{found.done} done, {found.failed} failed, {found.skipped} skipped of {found.hosts} hosts"
+        yield f"[{bar:<{_BAR}}] {share:.0%}  {counts}, wave {found.wave}"
     yield from _times(found, now)
     if found.blocked:
         until = f" until {clock(found.blocked_until, now)}" if found.blocked_until else ""
@@ -99,7 +100,11 @@ def rollout_lines(found: "RolloutDetail", now: datetime) -> Iterator[str]:
 
 def _times(found: "RolloutDetail", now: datetime) -> Iterator[str]:
     if found.begins_at:
-        yield f"begins again at {clock(found.begins_at, now)}"
+        if last := found.last_run:
+            counts = f"{last.done} done, {last.failed} failed, {last.skipped} skipped"
+            ended = f", {relative(last.ended_at, now)}" if last.ended_at else ""
+            yield f"run {last.run} is {last.state}{ended}: {counts}"
+        yield f"begins again at {clock(found.begins_at, now)}; end it: forewarn rollout cancel {found.name}"
         return
     if found.ended_at:
         took = span((found.ended_at - found.started_at).total_seconds())

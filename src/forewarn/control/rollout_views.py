@@ -116,6 +116,8 @@ class RolloutDetail(RolloutView, frozen=True, kw_only=True):
     """The groups that the current wave waits for, the longest first."""
     late_by: float | None = None
     """Seconds by which it ended after the predicted time; below 0, before it."""
+    last_run: RolloutView | None = None
+    """The run that ended last, while one that recurs rests."""
 
 
 class EndedRollout(msgspec.Struct, frozen=True):
@@ -148,6 +150,11 @@ def detail_rollout(fleet: Fleet, rollout: Rollout, now: datetime) -> RolloutDeta
         events=tuple(_view_event(fleet, event, now) for _, event in events),
         slowest=_slowest(fleet, [event for _, event in events], now),
     )
+
+
+def summarize(detail: RolloutDetail) -> RolloutView:
+    """Return what lists show of a rollout."""
+    return RolloutView(**{key: getattr(detail, key) for key in RolloutView.__struct_fields__})
 
 
 def count_waves(fleet: Fleet, rollout: Rollout) -> dict[int, Counter[HostStep]]:

@@ -1,12 +1,13 @@
 """Rollouts: plan, start, list, show, pause, resume, cancel, edit, retry and skip hosts."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
 
 from litestar import Router, patch
 from litestar.params import FromPath, JSONBody, QueryParameter
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from forewarn.control.api.context import ApiContext, ContextDependency
 from forewarn.control.api.idempotency import IdempotencyKey
@@ -19,7 +20,14 @@ from forewarn.control.bodies import (
     RolloutEditBody,
     SkipHostBody,
 )
-from forewarn.control.rollout_views import RolloutDetail, RolloutPlanView, RolloutView, detail_rollout, view_rollout
+from forewarn.control.rollout_views import (
+    RolloutDetail,
+    RolloutPlanView,
+    RolloutView,
+    detail_rollout,
+    summarize,
+    view_rollout,
+)
 from forewarn.core.access import Action
 from forewarn.core.commands import (
     CancelRollout,
@@ -31,8 +39,9 @@ from forewarn.core.commands import (
     SkipHost,
     StartRollout,
 )
-from forewarn.core.errors import Refused
+from forewarn.core.errors import Refused, Unknown
 from forewarn.core.facts import Entry
+from forewarn.core.rollouts.model import RolloutState
 from forewarn.core.rollouts.planning import PlannedWave, RolloutPlan, check_saved
 from forewarn.core.rollouts.steering import find_rollout
 
@@ -58,9 +67,14 @@ async def show_rollout(context: ContextDependency, name: FromPath[str]) -> Rollo
 
 
 async def _detail(context: ApiContext, name: str) -> RolloutDetail:
-    if rollout := context.fleet.rollouts.get(name):
-        return detail_rollout(context.fleet, rollout, context.now())
-    return (await context.rollouts.ended(name)).detail
+    rollout = context.fleet.rollouts.get(name)
+    if rollout is None:
+        return (await context.rollouts.ended(name)).detail
+    detail = detail_rollout(context.fleet, rollout, context.now())
+    if rollout.state is RolloutState.RESTING:
+        with suppress(Unknown):  # it is no longer in the journal
+            return replace(detail, last_run=summarize((await context.rollouts.ended(name)).detail))
+    return detail
 
 
 async def _detail_again(context: ApiContext, given: Mapping[str, Any], entry: Entry) -> RolloutDetail:

@@ -4,7 +4,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from forewarn.control.rollout_views import EndedRollout, RolloutDetail, RolloutView, read_ended
+from forewarn.control.rollout_views import EndedRollout, RolloutView, read_ended, summarize
 from forewarn.core.errors import Refused, Unknown, unknown
 from forewarn.core.facts import RolloutEnded
 from forewarn.core.fleet import Fleet
@@ -102,7 +102,7 @@ class RolloutPlanner:
                 fact.rollout for entry in entries for fact in entry.facts if isinstance(fact, RolloutEnded)
             )
             found = (read_ended(self._journal.history(f"rollout:{name}"), name) for name in names)
-            return [_summary(each.detail) for each in found if each][-limit:]
+            return [summarize(each.detail) for each in found if each][-limit:]
 
         return await self._node.replica.read(read) if limit else []
 
@@ -119,7 +119,3 @@ class RolloutPlanner:
                 continue
             problems += [f"VM {vm} cannot leave {host}: {why}; move it first" for vm, why in found.left.items()]
         return replace(plan, problems=tuple(problems))
-
-
-def _summary(detail: RolloutDetail) -> RolloutView:
-    return RolloutView(**{key: getattr(detail, key) for key in RolloutView.__struct_fields__})
