@@ -11,10 +11,10 @@ from forewarn.cluster.membership import LEASE
 from forewarn.config.settings import MailSettings
 from forewarn.control.notifications.dispatcher import Dispatcher
 from forewarn.control.notifications.notification import Notification
-from forewarn.core.commands import SetSubscription
+from forewarn.core.commands import Approve, SetSubscription
 from forewarn.core.errors import Unavailable
 from forewarn.core.facts import FORMAT
-from forewarn.core.model import Subscription, SubscriptionKind
+from forewarn.core.model import Caller, CallerKind, Subscription, SubscriptionKind
 from forewarn.journal.port import AppendUnknown, JournalFailed
 from forewarn.journal.shared import NodeReport
 from forewarn.node.writer import NotLeading
@@ -209,6 +209,30 @@ def test_a_new_lease_gives_no_right_to_act_in_the_term_before() -> None:
 
         assert not may_call(term)
         assert not await node.cluster_node.confirm()
+
+    run(story)
+
+
+def test_a_leader_that_was_replaced_refuses_no_approval_for_good() -> None:
+    """It was stopped before it decided, and the next leader has announced the event since."""
+
+    async def story(cluster: ClusterHarness) -> None:
+        for name in "ab":
+            await cluster.start(name)
+        first, second = await cluster.leader(), await cluster.follower()
+        await cluster.add_fleet()
+
+        async def stand_still() -> None:
+            """Leave the role as it is."""
+
+        first.cluster_node._adjust = stand_still  # type: ignore[method-assign]  # of this node alone
+        cluster.cut_off.add(first.name)
+        await cluster.pass_until(lambda: second.is_leading)
+        await second.node.submit(cluster.restart("web-0"))
+        (event,) = second.node.replica.fleet.events
+        by = Caller(CallerKind.VM, "web-0")
+        with pytest.raises(NotLeading):
+            await first.node.writer.submit(Approve(id="approve", by=by, events=(event,)))
 
     run(story)
 

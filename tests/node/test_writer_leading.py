@@ -5,10 +5,10 @@ from uuid import uuid4
 
 import pytest
 
-from forewarn.core.commands import ChangeFleet
+from forewarn.core.commands import Approve, ChangeFleet
 from forewarn.core.errors import Refused
 from forewarn.core.facts import FORMAT, Announced, FleetChanged
-from forewarn.core.model import Host, Vm
+from forewarn.core.model import Caller, CallerKind, Host, Vm
 from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.shared import LeaseLost
 from forewarn.node.driver import Impact, ImpactDone, ImpactOutcome
@@ -140,6 +140,25 @@ def test_a_lost_lease_stops_the_writer_before_it_reads_what_another_did() -> Non
         await harness.node.submit(add_host("h2"))
 
     run(story, journal)
+
+
+def test_a_leader_that_may_be_replaced_answers_only_what_it_appends() -> None:
+    """What it would refuse, the next leader may know; a refusal is final for a VM, and is in no entry."""
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        harness.node.writer.large_change_sizes = LargeChangeSizes(decided_aside=2)
+        unknown = Approve(id=uuid4().hex, by=Caller(CallerKind.VM, "web-0"), events=("no-event",))
+        large = ChangeFleet(id=uuid4().hex, by=OPERATOR, removed_hosts=("h8", "h9"))
+        for may_answer, expected in ((True, Refused), (False, NotLeading)):
+            harness.node.writer.may_answer = lambda may_answer=may_answer: may_answer  # type: ignore[misc]
+            for command in (unknown, large):
+                with pytest.raises(expected):
+                    await harness.node.submit(command)
+        await harness.node.submit(add_host("h7"))
+        assert "h7" in harness.node.replica.fleet.hosts
+
+    run(story)
 
 
 def test_nothing_is_written_that_a_node_cannot_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,7 @@ class ClusterNode:
         self.follower = ReplicaFollower(node, journal, self.membership.hurry)
         node.writer.on_lease_lost = self.membership.lose
         node.writer.on_diverged = self._lead_anew
+        node.writer.may_answer = lambda: self.membership.may_act(self._term)
         assembly.leader.may_act = self.membership.may_act
         assembly.leadership = self
         self._assembly = assembly

@@ -102,7 +102,7 @@ class Writer:
         """How long it took to make entries durable, each time."""
         self._replica = replica
         self._journal = RecoverableJournal(
-            journal, replica, clock.seconds, warnings, self._publish, lambda: self.on_diverged()
+            journal, replica, clock.seconds, warnings, self._publish, self._note_divergence
         )
         self._longest_decision = longest_decision
         self._shortest_retry = shortest_retry
@@ -120,6 +120,8 @@ class Writer:
         """Called when the journal says that another node may lead."""
         self.on_diverged: Callable[[], None] = lambda: None
         """Called when the journal lost entries that the replica held, before the replica is loaded again."""
+        self.may_answer: Callable[[], bool] | None = None
+        """Tells whether no other node can have led since this one began to; None where it is the only node."""
         self._large: LargeChange | None = None
         """The large change that is being decided, or waits to be committed."""
         self._deferred: deque[tuple[Command, _Reply]] = deque()
@@ -377,7 +379,7 @@ class Writer:
             self._journal.is_confirmed = False
             _resolve(reply, Unavailable(f"nothing was changed: {failure}"))
         elif isinstance(failure, ForewarnError):
-            _resolve(reply, failure)
+            _resolve(reply, self._refuse_replaced() or failure)
         elif failure:
             _answer_mistake(large.command, reply, failure)
         elif self.format < self.newest_format and (refusal := self._refuse_newer(large.facts)):
@@ -414,12 +416,17 @@ class Writer:
         answers: list[tuple[_Reply, _Decision]],
         prepared: Mapping[int, object] | None = None,
     ) -> None:
-        failure = await self._append(entries, draft, prepared) if entries else None
+        failure = await self._append(entries, draft, prepared) if entries else self._refuse_replaced()
         for reply, word in answers:
-            if failure and isinstance(word, ForewarnError):  # it was refused because of what may not be recorded
+            if failure and isinstance(word, ForewarnError) and not isinstance(failure, NotLeading):
+                # It was refused because of what may not be recorded.
                 _resolve(reply, Unavailable("nothing was changed: the journal cannot be written; ask again"))
             else:
                 _resolve(reply, failure or word)
+
+    def _refuse_replaced(self) -> NotLeading | None:
+        """Refuse to answer where the replica may lack what the next leader did: no append finds that out."""
+        return NotLeading() if self.may_answer is not None and not self.may_answer() else None
 
     async def _append(
         self, entries: list[Entry], draft: DraftFleet, prepared: Mapping[int, object] | None
@@ -457,6 +464,9 @@ class Writer:
         except Exception:  # the callers are answered all the same
             log.exception("the replica did not take in a commit; it is loaded again")
             self._journal.is_confirmed = False
+
+    def _note_divergence(self) -> None:
+        self.on_diverged()
 
     async def _find_out(self, entries: list[Entry], error: Exception) -> ForewarnError | None:
         """Ask the journal what became of a failed append; return None if it succeeded, else what to answer."""
