@@ -81,6 +81,27 @@ async def test_a_request_that_is_reached_exactly_waits_for_nothing_more() -> Non
         assert (await caller.answer()).status == 304
 
 
+@pytest.mark.parametrize("fields", [(), ("Prefer: wait=30",)], ids=["plain", "long-poll"])
+def test_the_newest_tag_of_several_counts(fields: tuple[str, ...]) -> None:
+    """A caller that also keeps the document of this node has seen a newer one: 304 would show it the older one."""
+
+    @on_both_loops
+    async def run() -> None:
+        leader = FakeLeader()
+        async with impatient() as running:
+            both = f'web-{held(running)}", "web-8'
+            assert (await running.ask(seen(both))).status == 304
+            running.service.leader_documents = leader
+            assert (await running.ask(seen(both, *fields))).body == b"leader"
+            leader.is_leading = True
+            answer = await running.ask(seen(both, *fields))
+            assert (answer.status, answer.fields["etag"]) == (200, f'"web-{held(running)}"')
+            older = await running.ask(seen(f'web-0", "web-{held(running)}'))
+            assert older.status == 304
+
+    run(run_loop=asyncio.run)
+
+
 @on_both_loops
 async def test_a_node_that_stays_behind_answers_with_the_document_of_the_leader() -> None:
     """With the headers of every response, and without a body to HEAD."""

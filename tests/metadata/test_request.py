@@ -73,6 +73,7 @@ def test_only_an_immediate_good_get_of_the_document_is_plain() -> None:
         get(metadata=""),
         get("/metadata/versions"),
         get("/metadata/scheduledevents?api-version=2020-07-01", "If-None-Match: x", "Prefer: wait=5"),
+        get("/metadata/scheduledevents?api-version=2020-07-01", 'If-None-Match: "x", "y"'),
     ):
         assert not interpret_head(read_head(block)).is_plain
 

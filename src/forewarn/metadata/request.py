@@ -109,7 +109,7 @@ class MetadataRequest(msgspec.Struct, frozen=True, gc=False):
     is_last: bool
     """The connection closes after it."""
     is_plain: bool
-    """A valid GET of the document without waiting, as almost every request is."""
+    """A valid GET of the document without waiting, with one tag at most, as almost every request is."""
     version: int
     """The index of the api-version of the document."""
     tags: tuple[bytes, ...] | None
@@ -135,7 +135,7 @@ def interpret_head(head: RequestHead) -> MetadataRequest:
     version = versions.BY_NAME.get(target.api_version, versions.NEWEST)
     staying = OPEN if head.is_modern else KEEP_ALIVE
     ending = staying if head.keeps_alive else CLOSE
-    is_plain = refusal is None and target.route is EVENTS and method == b"GET" and not wait
+    is_plain = refusal is None and target.route is EVENTS and method == b"GET" and not wait and len(tags or ()) < 2
     make = MetadataRequest if tags else _shared_request
     return make(
         ending,

@@ -201,13 +201,19 @@ class MetadataService:
             self._document_cache.prepare(documents)
         if request.wait and not self.common_headers.is_closing:
             tags = request.tags or ()
-            if documents.tag in tags or _ANY in tags:
+            if (documents.tag in tags or _ANY in tags) and not self._is_behind(request, documents):
                 return self.long_polls.enter(documents.terms.name, request, address, receiver)
         return self._finish(request, vm_entry) or self._await_document(request, address, vm_entry, receiver)
 
     def _finish(self, request: MetadataRequest, vm_entry: VmEntry) -> bytes:
         """Return the response; nothing if the caller has seen a newer document."""
+        if self._is_behind(request, vm_entry.documents):
+            return b""
         return self._complete(request, self._document(request, vm_entry, vm_entry.documents))
+
+    def _is_behind(self, request: MetadataRequest, documents: GroupDocuments) -> bool:
+        """Tell whether the caller has seen a newer document, also if it names this one beside it."""
+        return self.leader_documents is not None and is_behind(documents, request.tags or ())
 
     def _complete(self, request: MetadataRequest, answer: bytes) -> bytes:
         if request.wait:
