@@ -77,7 +77,10 @@ class LeaseState(msgspec.Struct, frozen=True, kw_only=True):
     process: str
     """The process that holds it; empty where no node leads."""
     remaining: float
-    """Seconds until the lease ends, by the database's clock; not above 0 when it has ended."""
+    """Seconds until the lease ends, by the database's clock.
+
+    Where no node leads: not above 0, or the time until this node may take a lease that seems to have ended.
+    """
 
 
 class ClusterState(msgspec.Struct, frozen=True, kw_only=True):

@@ -54,7 +54,7 @@ def lead(journal: SharedJournal, name: str = "one", lease: float = LONG) -> Clus
 def lead_when_free(journal: SharedJournal, name: str) -> ClusterState:
     """Take the lease as soon as it ends."""
     until = monotonic() + 30
-    while journal.heartbeat(report(name), LONG).lease.process != f"{name}-process":
+    while journal.heartbeat(report(name), SHORT).lease.process != f"{name}-process":
         assert monotonic() < until, "the lease did not end"
         sleep(SHORT / 10)
     return lead(journal, name)

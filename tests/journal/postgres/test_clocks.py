@@ -24,6 +24,7 @@ pytestmark = pytest.mark.end_to_end
 
 HOUR = 3600
 LEASE = 3.0
+SHORT = 1.0
 
 
 class ServerWithClock(PostgresServer):
@@ -77,15 +78,66 @@ def open_journal(server: ServerWithClock) -> Iterator[Callable[[], PostgresJourn
     server.drop_database(name)
 
 
-def take(journal: PostgresJournal, name: str) -> int:
+def take(journal: PostgresJournal, name: str, lease: float = LEASE) -> int:
     """Take the lease as soon as it is free; return its term."""
     began = monotonic()
     while True:
-        state = journal.heartbeat(report(name), LEASE)
+        state = journal.heartbeat(report(name), lease)
         if state.lease.process == f"{name}-process":
             journal.begin_term(state.lease.term)
             return state.lease.term
         assert monotonic() - began < 30, f"the lease is not free: {state.lease}"
+
+
+def beat_for(seconds: float, *journals: tuple[PostgresJournal, str]) -> None:
+    """Let nodes send heartbeats, as they do where nothing fails."""
+    began = monotonic()
+    while monotonic() - began < seconds:
+        for journal, name in journals:
+            journal.heartbeat(report(name), SHORT)
+
+
+@pytest.mark.parametrize("is_promoted", [True, False])
+def test_a_leader_that_lives_keeps_the_lease_when_the_clock_goes_ahead(
+    server: ServerWithClock,
+    open_journal: Callable[[], PostgresJournal],
+    is_promoted: bool,  # noqa: FBT001 - a case
+) -> None:
+    """On a promoted server, and on one whose clock is set: the lease seems to have ended, and only its holder has it.
+
+    Another node takes it after the time of a lease in which nobody renewed it.
+    """
+    one, other = open_journal(), open_journal()
+    first = lead(one, "one", SHORT).lease.term
+    beat_for(1.5 * SHORT, (one, "one"), (other, "other"))
+    server.set_clock(HOUR)
+    if is_promoted:
+        one._leases.close()  # the sessions were on the server before
+        other._leases.close()
+
+    ended = other.heartbeat(report("other"), SHORT).lease
+    assert (ended.term, ended.node, ended.process) == (first, "", "")
+    assert 0 < ended.remaining <= SHORT
+    renewed = one.heartbeat(report("one"), SHORT).lease
+    assert (renewed.node, renewed.term > first) == ("one", True)
+    assert other.heartbeat(report("other"), SHORT).lease.node == "one"
+
+    server.set_clock(2 * HOUR)
+    began = monotonic()
+    assert take(other, "other", SHORT) > renewed.term
+    assert SHORT <= monotonic() - began < 2 * SHORT
+
+
+def test_a_lease_is_taken_when_it_ends_where_the_clock_goes_on(open_journal: Callable[[], PostgresJournal]) -> None:
+    """A leader that was killed is replaced after the time of its lease: the others know the clock already."""
+    one, other = open_journal(), open_journal()
+    lead(one, "one", SHORT)
+    beat_for(1.5 * SHORT, (one, "one"), (other, "other"))
+    remaining = other.heartbeat(report("other"), SHORT).lease.remaining
+    began = monotonic()
+    take(other, "other", SHORT)
+
+    assert monotonic() - began < remaining + 0.25
 
 
 def test_a_term_never_comes_again_whatever_the_clock_says(

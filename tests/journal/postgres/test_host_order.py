@@ -1,5 +1,6 @@
 """The host that accepted writes last is tried first."""
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from forewarn.journal.postgres.host_order import HostOrder
+
+STARTED = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 class FakeSession:
@@ -45,7 +48,7 @@ def test_the_last_host_comes_first(conninfo: str, host: tuple[str, int], arrange
     before = arrange(order, conninfo)
     assert all(each in expected for each in before)
     assert len(before) == len(expected)
-    order.note(conninfo, FakeSession(*host))
+    order.note(conninfo, FakeSession(*host), STARTED)
 
     assert arrange(order, conninfo) == expected
 
@@ -102,10 +105,20 @@ def test_sessions_on_another_host_are_ended() -> None:
     """Those of the same address only."""
     order: Any = HostOrder()
     before, same, elsewhere = FakeSession("a", 1), FakeSession("a", 1), FakeSession("a", 1)
-    order.note("host=a,b", before)
-    order.note("host=a,b", same)
-    order.note("host=a,c", elsewhere)
+    order.note("host=a,b", before, STARTED)
+    order.note("host=a,b", same, STARTED)
+    order.note("host=a,c", elsewhere, STARTED)
     assert not before.is_ended
-    order.note("host=a,b", FakeSession("b", 1))
+    order.note("host=a,b", FakeSession("b", 1), STARTED)
 
     assert (before.is_ended, same.is_ended, elsewhere.is_ended) == (True, True, False)
+
+
+def test_sessions_on_the_server_before_behind_one_address_are_ended() -> None:
+    """A virtual address has moved to a standby, which was started at another time."""
+    order: Any = HostOrder()
+    before, after = FakeSession("a", 1), FakeSession("a", 1)
+    order.note("host=a", before, STARTED)
+    order.note("host=a", after, STARTED + timedelta(seconds=1))
+
+    assert (before.is_ended, after.is_ended) == (True, False)

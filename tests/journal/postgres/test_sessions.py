@@ -4,21 +4,23 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from time import monotonic
 
+import psycopg
 import pytest
+from psycopg import OperationalError
 
 from forewarn.core.errors import BadInput, ForewarnError
 from forewarn.journal.port import JournalFailed
-from forewarn.journal.postgres import sessions
+from forewarn.journal.postgres import leases, sessions
 from forewarn.journal.postgres.address import DatabaseAddress
 from forewarn.journal.postgres.connecting import HEAD_START
 from forewarn.journal.postgres.journal import PostgresJournal
 from forewarn.journal.postgres.schema import migrate
 from forewarn.testing.journal_contract import hosts
-from forewarn.testing.shared_journal_contract import lead
+from forewarn.testing.shared_journal_contract import lead, report
 from tests.cleaning import closed_on_failure
 from tests.journal.postgres.journals import execute, leading
 from tests.postgresql import GUARDED, PostgresServer
@@ -191,6 +193,48 @@ def test_commits_are_durable_whatever_the_role_has_set(postgresql: PostgresServe
         connection = journal._writer._connection
         assert connection is not None
         assert connection.execute("SHOW synchronous_commit").fetchone() == ("on",)
+
+
+WAITING = "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+def until_none_waits(database: str) -> None:
+    until = monotonic() + 10
+    while execute(database, WAITING):
+        assert monotonic() < until, "a statement that was given up waits for a lock"
+
+
+def test_heartbeats_that_were_given_up_end_in_the_server(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it does not look for clients: they neither pile up nor take the lease when what they wait for ends.
+
+    That may be a commit which waits for a standby that is gone.
+    """
+    monkeypatch.setattr(leases, "_LIMIT", 0.3)
+    name = database.rpartition("/")[2]
+    execute(database, f"ALTER DATABASE {name} SET client_connection_check_interval = '1h'")
+    with closing(PostgresJournal(DatabaseAddress.parse(database))) as journal, locked_head(database):
+        for _ in range(3):
+            with pytest.raises(JournalFailed):
+                journal.heartbeat(report(), 0.1)
+        until_none_waits(database)
+
+
+def test_a_statement_that_was_given_up_ends_in_the_server(database: str) -> None:
+    """Whatever the server has as its default: its client is gone, and nobody waits for it."""
+    with locked_head(database), sessions.connect(DatabaseAddress.parse(database)) as connection:
+        connection.limit = 0.1
+        with pytest.raises(OperationalError):
+            connection.run("fence", term=0)
+        assert execute(database, WAITING)
+        until_none_waits(database)
+
+
+@contextmanager
+def locked_head(database: str) -> Iterator[None]:
+    """Let others wait for the head."""
+    with psycopg.connect(DatabaseAddress.parse(database).conninfo) as connection:
+        connection.execute("SELECT FROM forewarn.head FOR UPDATE")
+        yield
 
 
 @pytest.fixture

@@ -8,7 +8,9 @@ import pytest
 from forewarn.core.errors import Refused
 from forewarn.core.facts import Entry
 from forewarn.journal.port import JournalFailed
+from forewarn.journal.postgres import transfer as transfers
 from forewarn.journal.postgres.address import DatabaseAddress
+from forewarn.journal.postgres.leases import LeaseKeeper
 from forewarn.journal.postgres.transfer import opened_source, opened_target
 from forewarn.journal.shared import SharedJournal
 from forewarn.journal.sqlite import transfer as directories
@@ -116,6 +118,23 @@ def test_entries_that_are_deleted_while_they_are_copied_are_missed(
 def release(journal: SharedJournal) -> None:
     """Let another node lead at once."""
     journal.release_lease("one", journal.heartbeat(report("one"), LONG).lease.term)
+
+
+def test_a_copy_that_was_killed_is_made_again(
+    directory: Path, address: DatabaseAddress, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease has no other holder: the next copy waits until no node can have renewed it."""
+    monkeypatch.setattr(transfers, "_FIRST_LEASE", 0.3)
+    with monkeypatch.context() as killed:
+        killed.setattr(LeaseKeeper, "release", lambda *_: None)
+        with opened_target(address) as target:
+            target.append(ENTRIES[:7])
+    with pytest.raises(Refused, match="wait until its lease has ended"), opened_target(address):
+        pass
+    execute(database, "UPDATE forewarn.head SET lease_until = clock_timestamp()")
+
+    with directories.opened_source(directory) as source, opened_target(address) as target:
+        assert transfer(source, target).copied == 33
 
 
 def test_nothing_is_copied_beside_a_leader(directory: Path, address: DatabaseAddress, database: str) -> None:

@@ -1,9 +1,11 @@
 """Which host of an address accepted writes last: all sessions of this process try it first.
 
-So all of them use one host as long as it answers. When a session finds that another host accepts writes, the sessions
-on the host before are ended: they would wait for an answer that does not come.
+So all of them use one host as long as it answers. When a session finds that another server accepts writes, the
+sessions on the one before are ended: they would wait for an answer that does not come. Two servers may have one host,
+one after the other, as behind a virtual address.
 """
 
+from datetime import datetime
 from threading import Lock as Mutex
 from weakref import WeakKeyDictionary
 
@@ -14,15 +16,17 @@ from forewarn.journal.postgres.connection import LimitedConnection
 
 _INVALID = "none"
 """No mode of TLS has this name."""
-_Server = tuple[str, str]
+_Host = tuple[str, str]
 """Host and port."""
+_Server = tuple[_Host, datetime]
+"""Its host, and when it was started."""
 
 
 class HostOrder:
     """The hosts of the addresses that this process uses; from any thread."""
 
     def __init__(self) -> None:
-        self._last: dict[str, _Server] = {}
+        self._last: dict[str, _Host] = {}
         self._sessions: WeakKeyDictionary[LimitedConnection, tuple[str, _Server]] = WeakKeyDictionary()
         self._mutex = Mutex()
 
@@ -43,16 +47,17 @@ class HostOrder:
         # What is empty is stated, too: a list in a service file would take its place.
         return [make_conninfo("", **kept, **row) for row in rows]
 
-    def note(self, conninfo: str, connection: LimitedConnection) -> None:
-        """Take note of a session that accepts writes, and end those on another host of its address."""
-        server = connection.info.host, str(connection.info.port)
+    def note(self, conninfo: str, connection: LimitedConnection, started_at: datetime) -> None:
+        """Take note of a session that accepts writes, and end those on another server of its address."""
+        host = connection.info.host, str(connection.info.port)
+        server = host, started_at
         with self._mutex:
-            self._last[conninfo] = server
+            self._last[conninfo] = host
             self._sessions[connection] = conninfo, server
             others = [
                 session
-                for session, (address, host) in self._sessions.items()
-                if address == conninfo and host != server
+                for session, (address, other) in self._sessions.items()
+                if address == conninfo and other != server
             ]
             for session in others:
                 del self._sessions[session]

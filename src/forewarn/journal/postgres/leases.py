@@ -1,7 +1,14 @@
-"""Heartbeats and the lease, on a session of their own."""
+"""Heartbeats and the lease, on a session of their own.
+
+By the clock of a server that was just promoted, or whose clock was set, the lease of a leader that lives may seem to
+have ended. So a lease that another process holds is taken only where the clock of the server has gone on steadily for
+the time of a lease: a leader that lives renews it meanwhile, and one that does not has stopped.
+"""
 
 from collections.abc import Callable
+from math import inf
 from threading import Lock as Mutex
+from time import monotonic
 from typing import TypeVar
 
 import psycopg
@@ -17,6 +24,8 @@ _LIMIT = 1.5
 """Seconds within which the database answers; a heartbeat of a long lease may take half as long as that."""
 LONGEST_LEASE = 120.0
 """Seconds; none is taken for longer. One that would last longer was taken by another clock."""
+_STEP = 0.25
+"""Seconds by which the clock of the server is ahead of where it should be if it was set."""
 
 
 class LeaseKeeper:
@@ -25,8 +34,10 @@ class LeaseKeeper:
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
         self._connection: LimitedConnection | None = None
-        self._is_new = False
-        """Whether the session has sent no heartbeat yet: it may be on another server, with another clock."""
+        self._ahead = -inf
+        """Seconds by which the clock of the server was ahead of this process's, when the session last read it."""
+        self._steady_since = inf
+        """Since when, by the clock of this process, the session has found that the other clock was not set ahead."""
         self._mutex = Mutex()
 
     def heartbeat(self, report: NodeReport, lease: float) -> ClusterState:
@@ -60,7 +71,8 @@ class LeaseKeeper:
                         if not self._connection.closed:
                             raise
                 self._connection = connect(self._address, limit)
-                self._is_new = True
+                self._ahead, self._steady_since = -inf, inf
+                self._connection.run("limit_locks", seconds=limit)  # one that was given up takes no lease later
                 return call(self._connection)
             except NodeNameTaken:
                 raise
@@ -69,7 +81,8 @@ class LeaseKeeper:
                 raise
 
     def _beat(self, connection: LimitedConnection, report: NodeReport, lease: float) -> ClusterState:
-        if not connection.run(
+        is_steady = monotonic() - self._steady_since >= lease
+        is_noted = connection.run(
             "beat",
             name=report.name,
             process=report.process,
@@ -79,19 +92,26 @@ class LeaseKeeper:
             revision=report.revision,
             can_lead=report.can_lead,
             lease=lease,
-        ):
+            ended_by=monotonic() + self._ahead if is_steady else None,
+        )
+        ((term, leader, process, remaining, revision, now, format_),) = connection.run("read_state")
+        ahead = now.timestamp() - monotonic()
+        if is_set := ahead > self._ahead + _STEP:
+            self._steady_since = monotonic()
+        self._ahead = ahead
+        if not is_noted:
             raise NodeNameTaken(
                 f"another process has the name of node {report.name!r}: give each node a name of its own, and each"
                 " cluster a database of its own"
             )
-        ((term, leader, process, remaining, revision, now, format_),) = connection.run("read_state")
         has_leader, is_own = remaining > 0, process == report.process
         if remaining > max(lease, LONGEST_LEASE):
             connection.run("shorten_lease", lease=lease, longest=max(lease, LONGEST_LEASE))
+        if leader and not has_leader and not is_own:
+            remaining = max(remaining, self._steady_since + lease - monotonic())
         # By another clock, nodes that are alive may seem to be gone: the next heartbeat raises the format.
-        if has_leader and is_own and format_ < report.format and not self._is_new:
+        if has_leader and is_own and format_ < report.format and not is_set:
             connection.run("raise_format")
-        self._is_new = False
         members = connection.run("read_members")
         return ClusterState(
             lease=LeaseState(

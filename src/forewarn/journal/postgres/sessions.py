@@ -30,8 +30,8 @@ def connect(
             connection.limit = limit
             _check_version(connection, address.place, least_version)
             _check_pooler(connection, address)
-            connection.run("set_up_session")
-            HOSTS.note(address.conninfo, connection)
+            ((*_, started_at),) = connection.run("set_up_session")
+            HOSTS.note(address.conninfo, connection, started_at)
         except BaseException:
             connection.close()
             raise

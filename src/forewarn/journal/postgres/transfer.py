@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from time import sleep
 from uuid import uuid4
 
 from forewarn import __version__
@@ -26,6 +27,8 @@ from forewarn.journal.postgres.writing import EntryWriter
 from forewarn.journal.shared import NodeReport
 
 _LONGEST_HISTORY = timedelta(days=3650)
+_FIRST_LEASE = 3.0
+"""Seconds; a copy that was cut off has not given the lease back, and a node that lives renews its own by then."""
 
 
 class PostgresSource:
@@ -82,6 +85,8 @@ class PostgresTarget(PostgresSource):
 
     def lead(self) -> None:
         """Take the lease, or renew it."""
+        if not self._term:
+            self._wait_for_lease()
         state = self._leases.heartbeat(self._report, LONGEST_LEASE)  # within which a batch is appended
         if state.lease.process != self._report.process:
             raise Refused(
@@ -92,6 +97,11 @@ class PostgresTarget(PostgresSource):
         self._writer.begin_term(self._term)
         if not self._writer.is_open:
             self._writer.open()
+
+    def _wait_for_lease(self) -> None:
+        """Take a lease that has ended."""
+        while not (lease := self._leases.heartbeat(self._report, _FIRST_LEASE).lease).node and lease.remaining > 0:
+            sleep(lease.remaining)
 
     def bounds(self) -> tuple[int, int]:
         self._bounds = None

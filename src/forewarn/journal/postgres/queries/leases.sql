@@ -1,5 +1,6 @@
 -- name: beat
--- Note that a node is alive, and renew its lease or take a free one. It changes nothing, and returns no row, where
+-- Note that a node is alive, and renew its lease or take a free one: one that nobody holds, or that ended by this clock
+-- and by the time that the node expects it to tell; null: it does not know. It changes nothing, and returns no row, where
 -- another process of that name was heard of less than the time of a lease ago; what lies further in the future was
 -- noted by the clock of another server. A new term is at least the time in seconds, so that none comes again where the
 -- database was restored, copied, or lost its last commits.
@@ -13,7 +14,10 @@ WITH led AS (
         process = %(process)s,
         lease_until = clock_timestamp() + make_interval(secs => %(lease)s)
     WHERE %(can_lead)s
-        AND (process = %(process)s OR lease_until <= clock_timestamp())
+        AND (
+            process = %(process)s OR leader = ''
+            OR lease_until <= clock_timestamp() AND lease_until <= to_timestamp(%(ended_by)s::float8)
+        )
         AND NOT EXISTS (
             SELECT FROM forewarn.nodes
             WHERE nodes.name = %(name)s AND nodes.process <> %(process)s AND NOT has_left

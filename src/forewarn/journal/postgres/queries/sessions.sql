@@ -1,13 +1,21 @@
 -- name: set_up_session
 -- Set what every session of ours relies on, whatever the server or the role has as defaults: a process that is stopped
--- within a transaction does not keep the others waiting, and no commit is acknowledged before it is on a disk and on
--- the synchronous standbys.
+-- within a transaction does not keep the others waiting, a statement whose client gave it up ends, and no commit is
+-- acknowledged before it is on a disk and on the synchronous standbys. Servers on other systems cannot look for clients.
+-- Returns which server answers.
 SELECT set_config('idle_in_transaction_session_timeout', '5s', false),
     set_config('TimeZone', 'UTC', false),
     set_config('search_path', 'pg_catalog', false),
     set_config('default_transaction_isolation', 'read committed', false),
     CASE WHEN current_setting('synchronous_commit') IN ('off', 'local')
-        THEN set_config('synchronous_commit', 'on', false) END;
+        THEN set_config('synchronous_commit', 'on', false) END,
+    CASE WHEN current_setting('client_connection_check_interval') = '0' AND version() ~ 'linux'
+        THEN set_config('client_connection_check_interval', '2s', false) END,
+    pg_postmaster_start_time();
+
+-- name: limit_locks
+-- Do not wait longer than that for others.
+SELECT set_config('lock_timeout', %(seconds)s::text || 's', false);
 
 -- name: server_process
 -- The process of the server that answers; a pooler between hides it.
