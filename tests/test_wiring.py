@@ -12,9 +12,10 @@ import pytest
 from forewarn.clocks import ManualClock
 from forewarn.config.settings import Settings
 from forewarn.config.values import ListenAddress
-from forewarn.core.commands import OperateVm, VmOperation
+from forewarn.core.commands import OperateVm, StartRollout, VmOperation
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Vm
+from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleetfile.parser import DesiredFleet
 from forewarn.journal.memory import MemoryJournal
@@ -78,6 +79,27 @@ def test_a_settled_service_has_done_all_that_was_due() -> None:
         assert "performer" in assembly.leader.busy
         await assembly.settled()
         assert not assembly.node.replica.fleet.events
+
+    run(story)
+
+
+def test_changed_maintenance_windows_reach_running_rollouts_at_once() -> None:
+    """Nothing else wakes them: the event is postponed to the next window."""
+
+    async def story(assembly: Assembly, clock: ManualClock) -> None:
+        vms = FLEET.vms | {"web-1": Vm("web-1", "web", host="h1")}
+        await assembly.declare(DesiredFleet({"h1": Host("h1")}, FLEET.groups, vms), OPERATOR)
+        terms = RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True)
+        await assembly.node.submit(StartRollout(id=uuid4().hex, by=OPERATOR, name="k", terms=terms))
+        fleet = assembly.node.replica.fleet
+        while not fleet.events:  # noqa: ASYNC110 - there is nothing else to wait for
+            await asyncio.sleep(0)
+        await assembly.settled()
+        (id_,) = fleet.events
+        window = f"{clock.now() + timedelta(days=3):%a} 03:00-04:00"
+        assembly.reconfigure(msgspec.structs.replace(SETTINGS, maintenance_windows=(window,)))
+        while fleet.events[id_].not_before < clock.now() + timedelta(days=2):  # noqa: ASYNC110
+            await asyncio.sleep(0)
 
     run(story)
 

@@ -194,6 +194,8 @@ class Assembly:
         """Take over the settings that may change while the service runs."""
         before, self.settings = self.settings, settings
         self.node.writer.rules = rules_of(settings)
+        if settings.maintenance_windows != before.maintenance_windows:
+            self.leader.stir_rollouts()
         limits = limits_of(settings)
         self.metadata.set_limits(limits)
         if self._registry is not None and self._listener is not None:

@@ -185,10 +185,12 @@ class CountingDriver(SimulatedDriver):
         super().__init__(SimulatedSettings(), clock, 1.0)
         self.begun: dict[str, int] = {}
         self.terms: list[int] = []
+        self.timeouts: list[int] = []
         self.answer: HostCommandOutcome = HostCommandEnded(0, "ok")
 
     def run_on_host(self, command: HostCommand) -> HostCommandOutcome:
         self.terms.append(command.term)
+        self.timeouts.append(command.timeout)
         self.begun[command.id] = self.begun.get(command.id, 0) + 1
         return ImpactUnderway(command.attempted_at + timedelta(seconds=30))
 
@@ -273,6 +275,27 @@ def test_a_failed_command_is_recorded_with_its_status_and_pauses() -> None:
         assert run_.exit_status == 7
         assert "status 7: no kernel" in run_.reason
         assert "h1" in fleet.cordoned
+
+    run(story)
+
+
+@pytest.mark.parametrize(("limit", "timeout"), [(0, 1800), (600, 540), (86_400, 1800)])
+def test_a_command_may_take_no_longer_than_its_host_has_left(limit: int, timeout: int) -> None:
+    """One that is drained after a minute has that much less of its limit; the host then fails."""
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        driver = CountingDriver(harness.clock)
+        driver.answer = ImpactUnderway(harness.clock.now() + timedelta(days=9))
+        leader = await lead(harness, driver)
+        await start(harness, replace(COMMAND, hosts=("h2",), host_limit=limit))
+        await play(harness, leader, lambda: bool(driver.begun))
+        assert driver.timeouts == [timeout]
+        fleet = harness.node.replica.fleet
+        if limit == 600:
+            await play(harness, leader, lambda: fleet.rollouts["k"].failed == 1)
+            assert fleet.rollout_hosts["k/h2"].reason == "it took longer than 600 s"
+        await leader.resign()
 
     run(story)
 

@@ -19,6 +19,7 @@ from forewarn.core.facts import Approved, Postponed
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import ApprovalRule, CallerKind, Event, EventStatus
 from forewarn.core.notice import check_line, whole_second
+from forewarn.core.rollouts import windows
 
 
 def approve(fleet: Fleet, command: Approve, now: datetime) -> Iterator[Approved | Postponed]:
@@ -97,6 +98,10 @@ def _postpone(fleet: Fleet, command: Approve, now: datetime) -> Iterator[Postpon
         _refuse_postponement(fleet, event, postponement, is_twice=event.id in postponed or event.id in command.events)
         postponed.add(event.id)
         not_before = whole_second(max(event.not_before, now)) + timedelta(seconds=postponement.seconds)
+        rollout = fleet.rollouts.get(event.rollout)
+        opens = windows.held_until(rollout, not_before) if rollout else None
+        if opens and opens != windows.NEVER:
+            not_before = whole_second(opens)
         yield Postponed(
             event.id, now, command.by, postponement.seconds, not_before, postponement.reason, group=event.group
         )

@@ -56,6 +56,7 @@ from forewarn.core.facts import (
     ObservationRecorded,
     Postponed,
     RecordSetChanged,
+    RolloutEdited,
     RolloutFact,
     Selected,
     Started,
@@ -70,7 +71,7 @@ from forewarn.core.facts import (
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import CANCELED_BY, Event
 from forewarn.core.notice import Rules
-from forewarn.core.rollouts import actions, advance, steering
+from forewarn.core.rollouts import actions, advance, host_steps, steering
 from forewarn.core.turns import HasPassed
 
 _RECORD_SETS = frozenset(get_args(RecordSetChanged))
@@ -302,6 +303,9 @@ def _stirred_groups(fleet: Fleet, fact: AnyFact) -> Iterable[str]:
             return ()
         case FleetDeclared() | ChangesHeld() | VmSwitched() | VmMoved() | IncarnationsRaised() | Selected():
             return ()
+        case RolloutEdited(rollout=rollout):  # other windows may let its events start
+            runs = host_steps.active_runs(fleet, fleet.rollouts[rollout])
+            return [fleet.events[id_].group for run in runs for id_ in run.events]
         case _ if isinstance(fact, (HostFact, EnrolmentFact, AccessFact, RolloutFact)):
             return ()
         case _:

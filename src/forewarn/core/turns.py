@@ -59,7 +59,8 @@ def settle(fleet: Fleet, group: str, now: datetime, has_passed: HasPassed) -> It
     for event in sorted(ready, key=_order):
         held_until = _latest(quiet_until, _window_opens(fleet, event, now)) if takes_turns(event) else None
         if held_until:
-            if event.waits_until != held_until:
+            # One that no window lets start any more is withdrawn by its rollout's next round.
+            if held_until not in (event.waits_until, windows.NEVER):
                 yield lifecycle.keep_quiet(event, now, held_until)
             continue
         blocker = ahead.blocker_of(event)
@@ -83,16 +84,21 @@ def takes_turns(event: Event) -> bool:
 
 
 def earliest_start(fleet: Fleet, event: Event, now: datetime) -> datetime | None:
-    """Return the earliest start after quiet hours; None if they do not delay the event."""
+    """Return the earliest start after quiet hours and by windows; None if these do not delay the event.
+
+    An event that no window lets start any more is about to be withdrawn, and has none.
+    """
     group = fleet.groups.get(event.group)
     if group is None or event.status is not EventStatus.SCHEDULED or not takes_turns(event):
         return None
     when = max(event.not_before, now)
-    return _latest(quiet_hours.quiet_until(group.terms.policy.quiet_hours, when), _window_opens(fleet, event, when))
+    opens = _window_opens(fleet, event, when)
+    quiet_until = quiet_hours.quiet_until(group.terms.policy.quiet_hours, when)
+    return _latest(quiet_until, opens) if opens != windows.NEVER else None
 
 
 def _window_opens(fleet: Fleet, event: Event, now: datetime) -> datetime | None:
-    """Return when a maintenance window lets an event of a rollout start; None where none holds it up."""
+    """Return when a maintenance window lets an event of a rollout start; None where it may, or ``NEVER``."""
     rollout = fleet.rollouts.get(event.rollout) if event.rollout else None
     return windows.held_until(rollout, now) if rollout and rollout.has_windows else None
 

@@ -105,6 +105,12 @@ class Leader:
         await self._started.aclose()
         self._parts = ()
 
+    def stir_rollouts(self) -> None:
+        """Let every rollout look at the rules, which have changed; without leading this does nothing."""
+        for part in self._parts:
+            if isinstance(part, RolloutExecutor):
+                part.stir_all()
+
     def _may_call(self, term: int) -> bool:
         """Tell whether the driver may be called; a call that was begun in an earlier term is not made any more."""
         return self.may_act(term) and term == self._node.term

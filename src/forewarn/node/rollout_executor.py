@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
+from math import ceil
 from typing import Any
 
 from forewarn.clocks import Timer, call_when_due, sleep, sleep_until
@@ -36,6 +37,7 @@ from forewarn.core.facts import (
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE
 from forewarn.core.rollouts.actions import RolloutAction, RolloutActionKind, actions_due
+from forewarn.core.rollouts.active_hosts import limit_of
 from forewarn.core.rollouts.advance import is_due_again, wake_at
 from forewarn.core.rollouts.host_steps import run_of
 from forewarn.core.rollouts.model import HOST_ENDS, HostRun, Rollout, RolloutState
@@ -129,6 +131,11 @@ class RolloutExecutor:
                 case _ if isinstance(fact, HostFact):
                     stirred.update(dict.fromkeys(_waiting(fleet)))
         for name in stirred:
+            self._stir(name)
+
+    def stir_all(self) -> None:
+        """Try a round of every rollout: the rules have changed."""
+        for name in self._node.replica.fleet.rollouts:
             self._stir(name)
 
     async def stop(self) -> None:
@@ -314,7 +321,7 @@ class RolloutExecutor:
             _command_id(rollout, run, kind),
             self._node.replica.fleet.hosts[run.host],
             rollout.terms.asks if is_ask else rollout.terms.command,
-            rollout.terms.command_timeout,
+            self._timeout_of(rollout, run),
             run.at,
             self._term,
         )
@@ -333,6 +340,14 @@ class RolloutExecutor:
                 live=self._driver.moves_live,
             )
         )
+
+    def _timeout_of(self, rollout: Rollout, run: HostRun) -> int:
+        """Return the seconds that a command on a host may take: no more than the host has left of its limit."""
+        limit = limit_of(self._node.replica.fleet, rollout, run, self._node.writer.rules)
+        if limit is None:
+            return rollout.terms.command_timeout
+        left = (limit - self._node.clock.now()).total_seconds()
+        return min(rollout.terms.command_timeout, max(1, ceil(left)))
 
     async def _outcome_of(self, command: HostCommand, run: HostRun) -> HostCommandOutcome:
         """Run a command that was not begun, and wait until it has ended.

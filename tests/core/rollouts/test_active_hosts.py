@@ -5,15 +5,16 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.commands import AdvanceRollout, DrainRolloutHost
-from forewarn.core.facts import Canceled, FleetChanged, Postponed, RolloutEnded, RolloutHostChanged
+from forewarn.core.commands import AdvanceRollout, DrainRolloutHost, ImpactResult, ReportImpact
+from forewarn.core.facts import Canceled, FleetChanged, Postponed, RolloutEnded, RolloutHostChanged, Started, Waiting
 from forewarn.core.model import NODE, EventStatus
 from forewarn.core.notice import Rules
 from forewarn.core.rollouts.active_hosts import limit_of
 from forewarn.core.rollouts.advance import wake_at
-from forewarn.core.rollouts.model import HostStep
+from forewarn.core.rollouts.model import HostStep, RolloutState
+from forewarn.core.turns import earliest_start
 from tests.core.harness import NOON
-from tests.core.rollouts.harness import WEB, RolloutHarness
+from tests.core.rollouts.harness import WEB, RolloutHarness, reloaded
 
 EMPTY = f"{WEB}; host h9"
 LATER = "windows=13:00-14:00 lead=10800"
@@ -138,14 +139,93 @@ def test_the_limit_of_a_host_is_hurried() -> None:
     run = harness.run("h1")
     hurried = limit_of(harness.fleet, harness.rollout, run, Rules().hurried(60))
     assert hurried == NOON + timedelta(minutes=15, seconds=1)
+    harness._rules = Rules().hurried(60)
+    harness.wait(901)
+    assert harness.run("h1").failure == "it took longer than 1 s"
 
 
-def test_a_host_that_waits_for_its_command_has_no_limit() -> None:
-    """Nor one that fails already, once its Started events have ended."""
+@pytest.mark.parametrize(
+    ("terms", "sentences", "step"),
+    [
+        ("reboot hosts=h9 asks=test", (), HostStep.ASKING),
+        ("drain hosts=h9", (), HostStep.PLANNING),
+        ("command hosts=h9 command=update", ("rollout k drains h9", "rollout k goes on"), HostStep.COMMAND),
+    ],
+)
+def test_a_host_without_events_has_its_limit_from_the_beginning_of_its_wave_on(
+    terms: str, sentences: tuple[str, ...], step: HostStep
+) -> None:
+    """While it is asked, while its drain is planned, and while its command runs."""
+    harness = rolling_out(f"{terms} host_limit=60", fleet=EMPTY)
+    for sentence in sentences:
+        harness.say(sentence)
+    assert harness.run("h9").step is step
+    harness.wait(59)
+    assert harness.run("h9").step is step
+    harness.wait(1)
+    assert (harness.run("h9").step, harness.run("h9").reason) == (HostStep.FAILED, "it took longer than 60 s")
+    assert harness.rollout.state is RolloutState.PAUSED
+
+
+def test_a_drained_host_keeps_its_limit_when_its_events_have_ended() -> None:
+    """It counts from their earliest NotBefore, also while the command runs; a result after it changes nothing."""
+    harness = rolling_out("command hosts=h3 command=update host_limit=60")
+    harness.say("rollout k drains h3")
+    harness.say("web-2 approves E1")
+    harness.wait(10)
+    harness.perform()
+    assert harness.run("h3").step is HostStep.COMMAND
+    limit = NOON + timedelta(minutes=10, seconds=60)
+    assert limit_of(harness.fleet, harness.rollout, harness.run("h3"), Rules()) == limit
+    assert wake_at(harness.fleet, harness.rollout, harness.now, Rules()) == limit
+    harness.wait((limit - harness.now).total_seconds())
+    assert (harness.run("h3").step, harness.run("h3").is_cordoned) == (HostStep.FAILED, True)
+    harness.say("the command on h3 of rollout k ends with 0")
+    assert harness.run("h3").step is HostStep.FAILED
+    assert reloaded(harness.fleet).rollout_hosts == harness.fleet.rollout_hosts
+
+
+@pytest.mark.parametrize("operation", ["drain", "command command=update"])
+def test_a_drained_host_that_waits_for_vms_that_may_arrive_keeps_its_limit(operation: str) -> None:
+    """They may never come."""
+    harness = RolloutHarness(EMPTY, "ann redeploys web-0")
+    harness.wait(1_000)
+    name, *rest = operation.split()
+    harness.say(" ".join((f"ann rolls out k: {name} hosts=h9 host_limit=60", *rest)))
+    harness.advance()
+    harness.say("rollout k drains h9")
+    harness.advance()
+    assert harness.rollout.blocked.startswith("host h9 waits for event ")
+    harness.wait(60)
+    assert harness.run("h9").step is HostStep.FAILED
+
+
+def test_a_drained_host_that_is_done_has_no_limit_any_more() -> None:
+    """A round that comes late does not fail it; nor while it settles."""
+    harness = rolling_out("drain hosts=h3 host_limit=60 settle=600")
+    harness.say("rollout k drains h3")
+    harness.wait(610)
+    (event,) = harness.fleet.events.values()
+    report = ReportImpact(
+        id=harness.new_id(), by=NODE, event=event.id, result=ImpactResult.DONE, hosts={"web-2": "h1"}
+    )
+    harness.give(report)
+    harness.now += timedelta(seconds=60)
+    harness.advance()
+    assert harness.run("h3").step is HostStep.SETTLING
+    assert limit_of(harness.fleet, harness.rollout, harness.run("h3"), Rules()) is None
+
+
+def test_a_limit_counts_from_the_window_in_which_a_command_may_begin() -> None:
+    """A host without VMs is drained at once, and its window opens later."""
     harness = rolling_out(f"command hosts=h9 command=update host_limit=60 {LATER}", fleet=EMPTY)
     harness.say("rollout k drains h9")
-    assert limit_of(harness.fleet, harness.rollout, harness.run("h9"), Rules()) is None
+    limit = NOON + timedelta(hours=1, seconds=60)
+    assert limit_of(harness.fleet, harness.rollout, harness.run("h9"), Rules()) == limit
 
+
+def test_a_host_that_fails_already_has_no_limit() -> None:
+    """It fails once its Started events have ended."""
     failing = rolling_out("reboot hosts=h1 host_limit=60")
     failing.wait(900)
     run = replace(failing.run("h1"), failure="an event failed")
@@ -161,13 +241,73 @@ def test_a_postponement_names_the_group_and_the_window() -> None:
     assert (postponed.group, postponed.by, postponed.reason) == ("web", NODE, reason)
 
 
-def test_an_event_stays_where_no_window_opens_any_more() -> None:
-    """The windows of the fleet have changed, and nothing can be said of a later time."""
-    harness = rolling_out("reboot hosts=h3 windows=12:00-13:00")
+@pytest.mark.parametrize("at_close", ["postpone", "withdraw"])
+@pytest.mark.parametrize("windows", ["20:00-21:00", "12:00-12:05"])
+def test_an_event_is_withdrawn_where_no_window_opens_any_more_for_long_enough(windows: str, at_close: str) -> None:
+    """The windows of the fleet have changed; an approval does not start it, and it is announced anew later."""
+    harness = rolling_out(f"reboot hosts=h3 windows=12:00-13:00 expected=600 at_close={at_close}")
+    harness._rules = Rules(maintenance_windows=(windows,))
+    harness._round("k")
+    harness.say("web-2 approves E1")
+    assert [event.status for event in harness.fleet.events.values()] == [EventStatus.SCHEDULED]
+    assert earliest_start(harness.fleet, harness.fleet.events[harness.id("E1")], harness.now) is None
+    harness.advance()
+    assert (harness.fleet.events, harness.fleet.rollout_hosts, harness.rollout.active) == ({}, {}, ())
+    assert harness.rollout.blocked == "no maintenance window opens that is long enough; edit the windows"
+    assert (harness.said(Postponed), harness.said(Waiting), harness.said(Started)) == ([], [], [])
+    (waits,) = (fact for fact in harness.said(RolloutHostChanged) if fact.step is HostStep.WAITING)
+    assert waits.reason == "no maintenance window opens any more that is long enough for rollout k"
+    harness._rules = Rules()
+    harness.advance()
+    assert harness.hosts_with_events() == {"h3"}
+
+
+@pytest.mark.parametrize(
+    ("terms", "sentence"),
+    [
+        ("drain hosts=h3", "rollout k drains h3"),
+        ("reboot hosts=h3 asks=test", "h3 of rollout k answers with 0"),
+    ],
+)
+def test_nothing_is_announced_where_no_window_opens_any_more(terms: str, sentence: str) -> None:
+    """The host was being planned or asked when the windows of the fleet changed; it waits again."""
+    harness = rolling_out(f"{terms} windows=12:00-13:00")
+    harness._rules = Rules(maintenance_windows=("20:00-21:00",))
+    harness._round("k")
+    harness.say(sentence)
+    assert (harness.fleet.events, harness.fleet.rollout_hosts, harness.fleet.cordoned) == ({}, {}, {})
+
+
+def test_an_event_of_a_paused_rollout_does_not_start_outside_changed_windows() -> None:
+    """Nor after it is resumed: it was withdrawn."""
+    harness = rolling_out("reboot hosts=h3 windows=13:00-14:00 lead=10800")
+    harness.say("ann pauses rollout k")
     harness._rules = Rules(maintenance_windows=("20:00-21:00",))
     harness.advance()
-    assert [event.status for event in harness.fleet.events.values()] == [EventStatus.SCHEDULED]
-    assert harness.said(Postponed) == []
+    harness.say("ann resumes rollout k")
+    harness.advance()
+    assert harness.fleet.events == {}
+    assert harness.said(Started) == []
+
+
+def test_an_approved_event_starts_when_changed_windows_let_it() -> None:
+    """It does not wait for a window that is no longer needed."""
+    harness = rolling_out("reboot hosts=h3 windows=13:00-14:00 lead=10800")
+    harness.say("web-2 approves E1")
+    assert harness.said(Started) == []
+    harness.say("ann edits rollout k: windows=12:00-14:00")
+    assert len(harness.said(Started)) == 1
+
+
+def test_a_postponed_event_keeps_inside_the_windows() -> None:
+    """Its new NotBefore is rounded up to the next window; one that lies inside stays."""
+    fleet = WEB.replace("group web availability-set", "group web availability-set postpone_limit=90000")
+    harness = rolling_out("reboot hosts=h3 windows=12:00-13:00", fleet=fleet)
+    harness.say("web-2 postpones E1 by 60 s")
+    assert harness.said(Postponed)[-1].not_before == NOON + timedelta(minutes=16)
+    harness.say("web-2 postpones E1 by 72000 s")
+    last = harness.said(Postponed)[-1]
+    assert (last.not_before, last.seconds) == (NOON + timedelta(days=1), 72_000)
 
 
 def test_a_host_that_fails_does_not_hold_up_the_others_of_its_round() -> None:

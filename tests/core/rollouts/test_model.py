@@ -80,7 +80,7 @@ def test_a_host_of_which_nothing_is_recorded_has_no_events() -> None:
     given = {"rollout": "k", "host": "h1", "step": HostStep.COMMAND, "wave": 1, "began_at": NOON, "at": NOON}
     assert asdict(run) == given | {
         **dict.fromkeys(("failure", "reason", "node"), ""),
-        **dict.fromkeys(("until", "exit_status"), None),
+        **dict.fromkeys(("until", "exit_status", "not_before"), None),
         **dict.fromkeys(("events", "completed"), ()),
         "then": HostStep.FAILED,
         "is_cordoned": False,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from forewarn.core.errors import Refused
-from forewarn.core.rollouts.windows import check, held_until, next_start, open_until
+from forewarn.core.rollouts.windows import NEVER, check, held_until, next_start, open_until
 from tests.core.harness import NOON
 from tests.core.rollouts.harness import WEB, RolloutHarness
 
@@ -122,12 +122,12 @@ def test_a_window_is_quoted_as_it_was_written() -> None:
 
 
 def test_an_event_is_held_until_its_host_can_end_inside_a_window() -> None:
-    """One that never can is not: nothing would start it."""
+    """One that never can is held for ever."""
     harness = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h1 windows=12:00-13:00 expected=600")
     assert held_until(harness.rollout, NOON) is None
     assert held_until(harness.rollout, NOON + timedelta(minutes=50)) is None
     assert held_until(harness.rollout, NOON + timedelta(minutes=51)) == NOON + timedelta(days=1)
-    assert held_until(replace(harness.rollout, lasts=7_200), NOON) is None
+    assert held_until(replace(harness.rollout, lasts=7_200), NOON) == NEVER
 
 
 HALF_HOUR = timedelta(minutes=30)

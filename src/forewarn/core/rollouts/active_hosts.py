@@ -28,7 +28,7 @@ def follow_hosts(
     changed: set[str] = set()
     holds: list[Hold] = []
     for run in host_steps.active_runs(fleet, rollout):
-        if reason := _failure_of(fleet, rollout, run):
+        if reason := _failure_of(fleet, rollout, run, now, rules):
             failures.append((run.host, reason))
             continue
         for fact in _follow_host(fleet, rollout, run, command, now, rules, holds):
@@ -39,16 +39,31 @@ def follow_hosts(
     return holds[0] if holds else _NOTHING
 
 
-def _failure_of(fleet: Fleet, rollout: Rollout, run: HostRun) -> str:
+def _failure_of(fleet: Fleet, rollout: Rollout, run: HostRun, now: datetime, rules: Rules) -> str:
     """Say why a host fails now; empty if it does not."""
     match run.step:
-        case HostStep.ASKING | HostStep.PLANNING | HostStep.COMMAND if run.host not in fleet.hosts:
-            return _REMOVED
+        case HostStep.ASKING | HostStep.PLANNING | HostStep.COMMAND:
+            return _overdue(fleet, rollout, run, now, rules) if run.host in fleet.hosts else _REMOVED
         case HostStep.ANNOUNCED if not run.events and run.failure:
             return run.failure if run.then is HostStep.FAILED else ""
         case HostStep.ANNOUNCED if not run.events:
-            return _undone(fleet, rollout, run)
+            return _undone(fleet, rollout, run) or (
+                _overdue(fleet, rollout, run, now, rules) if _is_left(fleet, rollout, run, now, rules) else ""
+            )
     return ""
+
+
+def _is_left(fleet: Fleet, rollout: Rollout, run: HostRun, now: datetime, rules: Rules) -> bool:
+    """Tell whether anything is left to do or to wait for on a host whose events have ended."""
+    operation = rollout.terms.operation
+    is_command = operation is RolloutOperation.COMMAND
+    return is_command or (operation.drains and bool(_hold_of(fleet, rollout, run, now, rules)))
+
+
+def _overdue(fleet: Fleet, rollout: Rollout, run: HostRun, now: datetime, rules: Rules) -> str:
+    """Say that a host has taken longer than its limit; empty if it has not."""
+    limit = limit_of(fleet, rollout, run, rules)
+    return f"it took longer than {rollout.terms.host_limit / rules.hurry:g} s" if limit and limit <= now else ""
 
 
 def _follow_host(
@@ -117,9 +132,7 @@ def _hold_of(fleet: Fleet, rollout: Rollout, run: HostRun, now: datetime, rules:
     A command begins as soon as a window is open for as long as it is expected to take.
     """
     if rollout.terms.operation is RolloutOperation.COMMAND:
-        longest = command_length(rollout.terms, rules, rollout.command_lasts)
-        lasts = timedelta(seconds=min(longest, rollout.lasts))
-        opens = windows.next_start(rollout.terms.windows, rollout.fleet_windows, now, lasts)
+        opens = _opens_for_command(rollout, now, rules)
         if opens != now:
             return "commands on hosts wait for a maintenance window", opens
     if arriving := next(moves.arriving_at(fleet, run.host, now, run.at), None):
@@ -128,36 +141,49 @@ def _hold_of(fleet: Fleet, rollout: Rollout, run: HostRun, now: datetime, rules:
     return None
 
 
+def _opens_for_command(rollout: Rollout, earliest: datetime, rules: Rules) -> datetime | None:
+    """Return when a window is open for as long as the command on a host is expected to take."""
+    longest = command_length(rollout.terms, rules, rollout.command_lasts)
+    lasts = timedelta(seconds=min(longest, rollout.lasts))
+    return windows.next_start(rollout.terms.windows, rollout.fleet_windows, earliest, lasts)
+
+
 def _keep_limits(fleet: Fleet, rollout: Rollout, run: HostRun, now: datetime, rules: Rules) -> Iterator[AnyFact]:
     """Let a host fail that takes too long; postpone or withdraw what a window no longer lets start."""
     if run.failure and host_steps.scheduled(fleet, run):
         yield from host_steps.withdraw(fleet, rollout, run, now, run.failure, run.then)
         return
-    limit = limit_of(fleet, rollout, run, rules)
-    if limit and limit <= now:
-        reason = f"it took longer than {rollout.terms.host_limit} s"
-        yield from host_steps.withdraw(fleet, rollout, run, now, reason, HostStep.FAILED)
+    if overdue := _overdue(fleet, rollout, run, now, rules):
+        yield from host_steps.withdraw(fleet, rollout, run, now, overdue, HostStep.FAILED)
         return
     moved = [(event, when) for event in host_steps.scheduled(fleet, run) if (when := _moved(rollout, event, now))]
-    if moved and rollout.terms.at_close is WindowClose.WITHDRAW:
-        reason = f"the maintenance window of rollout {rollout.name} has closed"
+    reason = f"the maintenance window of rollout {rollout.name} has closed"
+    if any(when == windows.NEVER for _, when in moved):
+        reason = host_steps.no_window(rollout)
         yield from host_steps.withdraw(fleet, rollout, run, now, reason, HostStep.WAITING)
-        return
-    for event, when in moved:
-        reason = f"the maintenance window of rollout {rollout.name} has closed"
-        yield Postponed(event.id, now, NODE, 0, when, reason, group=event.group)
+    elif moved and rollout.terms.at_close is WindowClose.WITHDRAW:
+        yield from host_steps.withdraw(fleet, rollout, run, now, reason, HostStep.WAITING)
+    else:
+        for event, when in moved:
+            yield Postponed(event.id, now, NODE, 0, when, reason, group=event.group)
 
 
 def _moved(rollout: Rollout, event: Event, now: datetime) -> datetime | None:
-    """Return the time in a later window that an event is to be postponed to; None where it can stay."""
-    least = max(event.not_before, now)
-    start = host_steps.next_start(rollout, least)
-    return whole_second(start) if start and start > least else None
+    """Return the time in a later window that an event is to be postponed to, or ``NEVER``; None where it can stay."""
+    start = windows.held_until(rollout, max(event.not_before, now))
+    return whole_second(start) if start else None
 
 
 def limit_of(fleet: Fleet, rollout: Rollout, run: HostRun, rules: Rules) -> datetime | None:
-    """Return when a host has taken too long, from the earliest NotBefore of its events on."""
-    if not rollout.terms.host_limit or run.failure or not run.events:
+    """Return when a host has taken too long; None where it has no limit, fails already, or is done but for settling.
+
+    It counts from the earliest NotBefore of its events on. Without events, from the time at which a window lets the
+    command begin; before anything is announced, from the beginning of the wave.
+    """
+    if not rollout.terms.host_limit or run.failure or run.step is HostStep.SETTLING:
         return None
-    begins_at = min(fleet.events[id_].not_before for id_ in run.events)
-    return max(begins_at, run.began_at) + timedelta(seconds=rollout.terms.host_limit / rules.hurry)
+    times = [fleet.events[id_].not_before for id_ in run.events]
+    begins_at = min([*times, run.not_before] if run.not_before else times, default=None)
+    if begins_at is None and run.step not in host_steps.UNANNOUNCED:
+        begins_at = _opens_for_command(rollout, run.began_at, rules) or run.began_at
+    return max(begins_at or run.began_at, run.began_at) + timedelta(seconds=rollout.terms.host_limit / rules.hurry)

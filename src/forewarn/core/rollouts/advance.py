@@ -176,7 +176,7 @@ def _window_hold(
 ) -> tuple[str, datetime | None] | None:
     """Return why and until when a wave is not announced because of windows; None where it may be."""
     notice = host_steps.notice_of(rollout, rules, live=command.live)
-    start = host_steps.next_start(rollout, now + notice)
+    start = windows.next_start_of(rollout, now + notice)
     if start is None:
         return "no maintenance window opens that is long enough; edit the windows", None
     announce_at = start - max(notice, timedelta(seconds=rollout.terms.lead / rules.hurry))

@@ -67,7 +67,8 @@ def end_event(fleet: "Fleet", fact: facts.EventChanged) -> None:
     if run is None:
         return
     failure, completed, canceled = run.failure, run.completed, run.canceled
-    vms = fleet.events[fact.event].vms
+    event = fleet.events[fact.event]
+    vms = event.vms
     match fact:
         case facts.Completed():
             completed = (*completed, *vms)
@@ -79,7 +80,12 @@ def end_event(fleet: "Fleet", fact: facts.EventChanged) -> None:
             canceled = canceled | dict.fromkeys(vms, because)
     events = tuple(id_ for id_ in run.events if id_ != fact.event)
     fleet.rollout_hosts[run.key] = replace(
-        run, events=events, failure=failure, completed=completed, canceled=canceled
+        run,
+        events=events,
+        failure=failure,
+        completed=completed,
+        canceled=canceled,
+        not_before=min(run.not_before or event.not_before, event.not_before),
     )
 
 

@@ -55,14 +55,6 @@ def notice_of(rollout: Rollout, rules: Rules, *, live: bool) -> timedelta:
     return max(least, rules.minimum(LIVE_MIGRATION.type)) if live and _moves(rollout) else least
 
 
-def next_start(rollout: Rollout, earliest: datetime) -> datetime | None:
-    """Return when a host that may start from ``earliest`` on starts inside a window; None when it never can."""
-    if not rollout.has_windows:
-        return earliest
-    lasts = timedelta(seconds=rollout.lasts)
-    return windows.next_start(rollout.terms.windows, rollout.fleet_windows, earliest, lasts)
-
-
 def announce(
     fleet: Fleet,
     rollout: Rollout,
@@ -80,6 +72,9 @@ def announce(
     ``number`` tells the host from others of the same command. If it is refused, that is added to ``failures``.
     """
     run = run_of(fleet, rollout, host)
+    if run and not windows.next_start_of(rollout, now):
+        yield from leave(fleet, rollout, run, now, no_window(rollout), HostStep.WAITING)
+        return
     operation = OperateHost(
         id=derive_id(command.id, number).replace("-", ""),
         by=command.by,
@@ -102,6 +97,10 @@ def drain(
     fleet: Fleet, rollout: Rollout, command: DrainRolloutHost, now: datetime, rules: Rules
 ) -> Iterator[AnyFact]:
     """Announce the moves that were planned for a host; refuse a plan that the fleet has overtaken."""
+    run = run_of(fleet, rollout, command.host)
+    if run and not windows.next_start_of(rollout, now):
+        yield from leave(fleet, rollout, run, now, no_window(rollout), HostStep.WAITING)
+        return
     if command.failure or command.left:
         left = "; ".join(f"{vm}: {why}" for vm, why in list(command.left.items())[:5])
         reason = command.failure or f"these VMs cannot leave the host, move them first: {left}"
@@ -146,7 +145,12 @@ def _announced(
 def _not_before(rollout: Rollout, now: datetime, rules: Rules, *, live: bool) -> datetime | None:
     if not rollout.has_windows:
         return None
-    return next_start(rollout, now + notice_of(rollout, rules, live=live))
+    return windows.next_start_of(rollout, now + notice_of(rollout, rules, live=live))
+
+
+def no_window(rollout: Rollout) -> str:
+    """Say that nothing of a rollout may start any more, as long as the windows are these."""
+    return f"no maintenance window opens any more that is long enough for rollout {rollout.name}"
 
 
 def run_of(fleet: Fleet, rollout: Rollout, host: str) -> HostRun | None:

@@ -297,6 +297,8 @@ class HostRun(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The VMs whose events were canceled, and why."""
     term: int = 0
     """The term of ``node``; 0 where one node has the journal for itself."""
+    not_before: datetime | None = None
+    """The earliest NotBefore of its events that have ended."""
 
     @property
     def key(self) -> str:

@@ -15,7 +15,8 @@ from forewarn.core.rollouts.model import Rollout
 _ONE_DAY = timedelta(days=1)
 _SEARCHED = timedelta(days=60)
 """Windows recur weekly; what does not open within this time never does."""
-_EVER = datetime(9999, 1, 1, tzinfo=UTC)
+NEVER = datetime(9999, 1, 1, tzinfo=UTC)
+"""When a window closes that is always open, and when an event may start that no window lets start."""
 
 Stretch = tuple[datetime, datetime]
 """From when to when something is open."""
@@ -23,7 +24,7 @@ Stretch = tuple[datetime, datetime]
 
 def open_until(own: tuple[str, ...], fleet: tuple[str, ...], now: datetime) -> datetime | None:
     """Return when the window closes that ``now`` falls into; None when none is open."""
-    begin, end = next(_stretches(own, fleet, now), (_EVER, _EVER))
+    begin, end = next(_stretches(own, fleet, now), (NEVER, NEVER))
     return end if begin <= now else None
 
 
@@ -36,10 +37,31 @@ def next_start(own: tuple[str, ...], fleet: tuple[str, ...], earliest: datetime,
     return None
 
 
+def next_start_of(rollout: Rollout, earliest: datetime) -> datetime | None:
+    """Return when a host that may start from ``earliest`` on starts inside a window; None when it never can."""
+    if not rollout.has_windows:
+        return earliest
+    if not rollout.has_windows:
+        return earliest
+    if not rollout.has_windows:
+        return earliest
+    if not rollout.has_windows:
+        return earliest
+    if not rollout.has_windows:
+        return earliest
+    if not rollout.has_windows:
+        return earliest
+    if not rollout.has_windows:
+        return earliest
+    if not rollout.has_windows:
+        return earliest
+    return next_start(rollout.terms.windows, rollout.fleet_windows, earliest, timedelta(seconds=rollout.lasts))
+
+
 def held_until(rollout: Rollout, now: datetime) -> datetime | None:
-    """Return when an event of a rollout may start that may not start now; None where it may, or never can."""
-    start = next_start(rollout.terms.windows, rollout.fleet_windows, now, timedelta(seconds=rollout.lasts))
-    return start if start and start > now else None
+    """Return when an event of a rollout may start that may not start now; None where it may, or ``NEVER``."""
+    start = next_start_of(rollout, now) or NEVER
+    return start if start > now else None
 
 
 def check(own: tuple[str, ...], fleet: tuple[str, ...], now: datetime, lasts: timedelta) -> None:
@@ -78,7 +100,7 @@ def _stretches(own: tuple[str, ...], fleet: tuple[str, ...], after: datetime) ->
 
 def _merged(written: tuple[str, ...], after: datetime) -> Iterator[Stretch]:
     if not written:
-        yield datetime.min.replace(tzinfo=UTC), _EVER
+        yield datetime.min.replace(tzinfo=UTC), NEVER
         return
     last: Stretch | None = None
     for begin, end in _in_order(written, after):
@@ -90,7 +112,7 @@ def _merged(written: tuple[str, ...], after: datetime) -> Iterator[Stretch]:
         last = begin, end
     if last:
         # Windows recur weekly: where no other follows, it never closes.
-        yield (last[0], _EVER) if last[0] <= after else last
+        yield (last[0], NEVER) if last[0] <= after else last
 
 
 def _in_order(written: Iterable[str], after: datetime) -> Iterator[Stretch]:
