@@ -9,9 +9,17 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from forewarn.control.bodies import DeliveryReceipt
 from forewarn.control.notifications.worker import DeliveryStatus
-from forewarn.core.commands import Command, OperateVm, StartRollout, VmOperation
+from forewarn.core.commands import (
+    CancelEvent,
+    Command,
+    OperateVm,
+    SetGroup,
+    SetSubscription,
+    StartRollout,
+    VmOperation,
+)
 from forewarn.core.facts import Announced
-from forewarn.core.model import Caller, CallerKind, Role, Subscription
+from forewarn.core.model import Caller, CallerKind, Role, Subscription, SubscriptionKind
 from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
 from tests.control.dashboard.browsing import opened
 from tests.harness import ApiHarness
@@ -38,10 +46,10 @@ FLEET = (
     '[[group]]\nname = "late"\nkind = "availability-set"\npostpone_limit = "PT1H"\n'
     '[[host]]\nname = "home"\n[[host]]\nname = "other"\n'
     + "".join(f'[[host]]\nname = "h-{name}"\n' for name in HOST_ACTIONS)
-    + "".join(f'[[host]]\nname = "r-{number}"\n' for number in range(6))
+    + "".join(f'[[host]]\nname = "r-{number}"\n' for number in range(7))
     + "".join(f'[[vm]]\nname = "v-{name}"\ngroup = "web"\nhost = "home"\n' for name in VM_ACTIONS)
     + "".join(f'[[vm]]\nname = "on-{name}"\ngroup = "web"\nhost = "h-{name}"\n' for name in HOST_ACTIONS)
-    + "".join(f'[[vm]]\nname = "on-r-{number}"\ngroup = "web"\nhost = "r-{number}"\n' for number in range(6))
+    + "".join(f'[[vm]]\nname = "on-r-{number}"\ngroup = "web"\nhost = "r-{number}"\n' for number in range(7))
     + "".join(f'[[vm]]\nname = "spot_{number}"\ngroup = "pool"\nhost = "home"\nspot = true\n' for number in range(3))
     + '[[vm]]\nname = "v-late"\ngroup = "late"\nhost = "home"\n'
 )
@@ -86,16 +94,27 @@ ACTS = (
     Act("/groups/web", "Save", "o", ("group-set",), {"Postponement in minutes": "30"}),
     Act("/events/{approve}", "Approve", "ow", ("approved",)),
     Act("/events/{late}", "Postpone", "ow", ("postponed",)),
-    Act("/events/{cancel}", "Cancel", "o", ("canceled",)),
-    Act("/rollouts", "Start", "o", ("rollout-started",), {"Name": "mine", "Hosts: names": "r-5"}),
+    Act("/events/{cancel}", "Cancel the event", "o", ("canceled",)),
+    Act(
+        "/rollouts",
+        "Start",
+        "o",
+        ("rollout-started",),
+        {"Name": "mine", "Operation": "reboot", "Hosts: names": "r-6"},
+    ),
     Act("/rollouts/one", "Skip", "o", ("canceled",)),
+    Act("/rollouts/one", "Retry", "o", ("rollout-host-changed",)),
+    Act("/rollouts/five", "Retry failed hosts", "o", ("rollout-host-changed",)),
     Act("/rollouts/two", "Pause", "o", ("rollout-paused",)),
     Act("/rollouts/two", "Withdraw", "o", ("canceled",)),
     Act("/rollouts/two", "Resume", "o", ("rollout-resumed",)),
     Act("/rollouts/three", "Pause and withdraw", "o", ("rollout-paused",)),
-    Act("/rollouts/four", "Cancel", "o", ("rollout-stopping",)),
+    Act("/rollouts/four", "Cancel the rollout", "o", ("rollout-stopping",)),
     Act("/", "Pause all rollouts", "o", ("rollout-paused",)),
     Act("/", "Pause all and withdraw", "o", ("canceled",)),
+    Act("/hosts/h-freeze", "Cancel its Scheduled events", "o", ("canceled",)),
+    Act("/groups/late", "Cancel its Scheduled events", "o", ("canceled",)),
+    Act("/", "Pause all and cancel every event", "o", ("canceled",)),
     Act("/access", "Create", "o", ("token-created",), {"Name": "a-new"}),
     Act("/access", "Rotate", "o", ("token-revoked", "token-created")),
     Act("/access", "Revoke", "o", ("token-revoked",)),
@@ -129,9 +148,12 @@ def prepared(harness: ApiHarness) -> tuple[ApiHarness, dict[str, str]]:
     for name in ("approve", "late", "cancel"):
         facts = harness.do(make(OperateVm, operation=VmOperation.FREEZE, vm=f"v-{name}"))
         events[name] = next(fact.event.id for fact in facts if isinstance(fact, Announced))
-    for number, name in enumerate(("one", "two", "three", "four", "five")):
+    for number, name in enumerate(("one", "two", "three", "four", "five", "six")):
         terms = RolloutTerms(operation=RolloutOperation.REBOOT, hosts=(f"r-{number}",))
         harness.do(make(StartRollout, name=name, terms=terms))
+    harness.advance_rollouts()
+    canceled = next(id_ for id_, event in harness.node.replica.fleet.events.items() if event.rollout == "five")
+    harness.do(make(CancelEvent, event=canceled))
     harness.advance_rollouts()
     return harness, events
 
@@ -144,7 +166,10 @@ def take(page: Page, act: Act) -> None:
     """Enter what it needs, click it, and carry it out."""
     for label, text in act.fill.items():
         field = page.get_by_label(label).first
-        field.fill(text) if text else field.check()
+        if field.evaluate("each => each.tagName") == "SELECT":
+            field.select_option(text)
+        else:
+            field.fill(text) if text else field.check()
     button_of(page, act).click()
     dialog = page.locator("dialog")
     dialog.get_by_role("button", name="Carry out").click()
@@ -190,3 +215,142 @@ def test_each_action_has_its_effect_or_is_not_offered(
             take(page, act)
             caused = [fact.__struct_config__.tag for fact in harness.recorded()[before:]]
             assert set(act.facts) <= set(caused), (act, caused)
+
+
+def test_a_dialog_says_what_will_happen(chromium: Browser, prepared: tuple[ApiHarness, dict[str, str]]) -> None:
+    """In words, with the name of what it is done to; every button of every page has its sentence."""
+    harness, events = prepared
+    paths = [f"/events/{events['late']}", "/vms/v-restart", "/hosts/home", "/groups/web", "/access", "/notifications"]
+    with opened(chromium, harness) as page:
+        for path in (*paths, "/", "/vms", "/rollouts", "/rollouts/one", "/rollouts/five"):
+            page.goto(path)
+            acting = page.locator("main :is([data-method], [data-bulk], [data-pause])")
+            assert acting.count() > 0, path
+            for note in acting.evaluate_all("all => all.map((each) => each.dataset.note ?? '')"):
+                assert note.endswith("."), path
+        page.goto("/rollouts/one")
+        page.get_by_role("button", name="Pause", exact=True).click()
+        dialog = page.locator("dialog")
+        expect(dialog).to_contain_text("No further host begins")
+        expect(dialog.get_by_role("listitem")).to_have_text("one")
+        expect(dialog).not_to_contain_text("/v1/")
+        expect(dialog).not_to_contain_text("{")
+        expect(dialog.get_by_role("button")).to_have_text(["Carry out", "Back"])
+        dialog.get_by_role("button", name="Carry out").click()
+        expect(dialog.get_by_role("button", name="Close")).to_be_visible()
+
+
+def test_a_postponement_is_previewed(chromium: Browser, prepared: tuple[ApiHarness, dict[str, str]]) -> None:
+    """The dialog says what the group does not permit, before anything is asked of the service."""
+    harness, events = prepared
+    with opened(chromium, harness, f"/events/{events['late']}") as page:
+        page.get_by_label("Minutes").fill("600")
+        page.get_by_role("button", name="Postpone").click()
+        expect(page.locator("dialog")).to_contain_text("It would be refused")
+        expect(page.locator("dialog").get_by_role("listitem")).to_have_text("Freeze v-late")
+
+
+IRREVERSIBLE = {
+    "/events/{cancel}": {"Approve", "Cancel the event"},
+    "/rollouts/two": {"Cancel the rollout"},
+    "/access": {"Rotate", "Revoke"},
+    "/notifications": {"Remove"},
+    "/hosts/home": {"Fail", "Cancel its Scheduled events"},
+    "/vms/spot_0": {"Evict", "Delete"},
+    "/vms": {"Evict", "Delete"},
+    "/": {"Pause all and cancel every event"},
+}
+"""The buttons whose question says that it cannot be undone."""
+
+
+def test_what_cannot_be_undone_is_marked(chromium: Browser, prepared: tuple[ApiHarness, dict[str, str]]) -> None:
+    """And nothing else is."""
+    harness, events = prepared
+    hook = Subscription("s1", "ops", SubscriptionKind.WEBHOOK, "https://example.org/", "c2VjcmV0")
+    harness.do(make(SetSubscription, subscription=hook))
+    with opened(chromium, harness) as page:
+        for path, expected in IRREVERSIBLE.items():
+            page.goto(path.format(**events))
+            marked = page.locator("main [data-irreversible]").all_text_contents()
+            assert {each.partition(" (")[0].strip() for each in marked} == expected, path
+
+
+def test_a_rollout_names_its_hosts(chromium: Browser, prepared: tuple[ApiHarness, dict[str, str]]) -> None:
+    """Nothing is chosen beforehand: neither an operation nor hosts; all hosts are a box of its own."""
+    harness, _ = prepared
+    with opened(chromium, harness, "/rollouts") as page:
+        start = page.get_by_role("button", name="Start")
+        expect(page.locator("#plan")).to_have_text("Choose an operation and hosts: the plan is then shown here.")
+        page.get_by_role("textbox", name="Name", exact=True).fill("mine")
+        start.click()
+        expect(page.locator("dialog")).to_be_hidden()
+        page.get_by_label("Operation").first.select_option("reboot")
+        start.click()
+        expect(page.locator("dialog")).to_be_hidden()
+        assert page.get_by_label("Hosts: names").evaluate("each => each.validationMessage").startswith("Name hosts")
+        page.get_by_label("All hosts").check()
+        expect(page.locator("#plan")).to_contain_text("It cannot start")
+        page.get_by_label("All hosts").uncheck()
+        page.get_by_label("Hosts: names").fill("r-6")
+        expect(page.locator("#plan svg")).to_be_visible()
+        start.click()
+        expect(page.locator("dialog svg")).to_be_visible()
+        expect(page.locator("dialog").get_by_role("button", name="Carry out")).to_be_enabled()
+
+
+def test_a_rollout_with_problems_cannot_be_started(
+    chromium: Browser, prepared: tuple[ApiHarness, dict[str, str]]
+) -> None:
+    """The dialog names them."""
+    harness, _ = prepared
+    with opened(chromium, harness, "/rollouts") as page:
+        page.get_by_role("textbox", name="Name", exact=True).fill("mine")
+        page.get_by_label("Operation").first.select_option("reboot")
+        page.get_by_label("Hosts: names").fill("r-0")
+        page.get_by_role("button", name="Start").click()
+        expect(page.locator("dialog")).to_contain_text("rollout one")
+        expect(page.locator("dialog").get_by_role("button", name="Carry out")).to_be_disabled()
+
+
+def test_terms_that_others_changed_meanwhile_stay(
+    chromium: Browser, prepared: tuple[ApiHarness, dict[str, str]]
+) -> None:
+    """Only what was changed in the form is sent, and the question names it."""
+    harness, _ = prepared
+    with opened(chromium, harness, "/groups/web") as page:
+        harness.do(make(SetGroup, group="web", approve_user_reboot=True))
+        page.get_by_label("Postponement in minutes").fill("30")
+        for text, limit in (("30", 1800), ("0", 0)):
+            page.get_by_label("Postponement in minutes").fill(text)
+            page.get_by_role("button", name="Save").click()
+            dialog = page.locator("dialog")
+            expect(dialog.get_by_role("listitem")).to_have_text(f"Postponement in minutes: {text}")
+            dialog.get_by_role("button", name="Carry out").click()
+            dialog.get_by_role("button", name="Close").click()
+            policy = harness.node.replica.fleet.groups["web"].terms.policy
+            assert (policy.postpone_limit, policy.approve_user_reboot) == (limit, True)
+        page.get_by_role("button", name="Save").click()
+        expect(page.locator("dialog").get_by_role("button", name="Carry out")).to_be_disabled()
+
+
+def test_everything_is_stopped_at_once(chromium: Browser, prepared: tuple[ApiHarness, dict[str, str]]) -> None:
+    """Rollouts are paused and every Scheduled event is canceled, also where no rollout runs."""
+    harness, _ = prepared
+    scheduled = len(harness.node.replica.fleet.events)
+    with opened(chromium, harness) as page:
+        page.get_by_role("button", name=f"Pause all and cancel every event ({scheduled})").click()
+        dialog = page.locator("dialog")
+        expect(dialog).to_contain_text(f"canceled: {scheduled}")
+        expect(dialog).to_contain_text("Freeze v-late")
+        dialog.get_by_role("button", name="Carry out").click()
+        expect(dialog.get_by_role("button", name="Close")).to_be_visible()
+        fleet = harness.node.replica.fleet
+        assert not fleet.events
+        assert {each.state for each in fleet.rollouts.values()} == {"paused"}
+        page.reload()
+        expect(page.get_by_role("button", name="cancel every event")).to_have_count(0)
+        harness.do(make(OperateVm, operation=VmOperation.FREEZE, vm="v-late"))
+        page.get_by_role("button", name="cancel every event (1)").click()
+        dialog.get_by_role("button", name="Carry out").click()
+        expect(dialog.get_by_role("button", name="Close")).to_be_visible()
+        assert not harness.node.replica.fleet.events

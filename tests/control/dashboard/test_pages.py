@@ -118,7 +118,7 @@ BUTTONS = {
     "/groups/web": {"Save": "o"},
     "/vms": {"Restart": "ow", "Evict": "o", "Delete": "ow"},
     "/rollouts": {"Start": "o"},
-    "/events/last": {"Approve": "ow", "Cancel": "o"},
+    "/events/last": {"Approve": "ow", "Cancel the event": "o"},
 }
 """The buttons of pages, and the roles that have them: operators (o) and owners (w)."""
 

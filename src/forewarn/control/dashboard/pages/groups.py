@@ -12,6 +12,7 @@ from forewarn.control.dashboard.natural_order import natural_key
 from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.core.access import Action
+from forewarn.core.model import EventStatus
 
 _MOST = 500
 
@@ -43,13 +44,15 @@ async def show_group(
     fleet = context.fleet
     group = principal.group(fleet, name)
     idle_after = context.node.writer.rules.idle_after
+    events = fleet.events_of(name)
     return html(
         request,
         "group.html",
         section="groups",
         group=views.detail_group(fleet, group, context.last_asked, idle_after),
         terms=group.terms,
-        events=[event_row(fleet, each, context.now()) for each in fleet.events_of(name)],
+        events=[event_row(fleet, each, context.now()) for each in events],
+        scheduled=sum(each.status is EventStatus.SCHEDULED for each in events),
         last=await recent_lines(context, principal, group=name),
     )
 

@@ -12,6 +12,7 @@ from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.control.dashboard.states import events_by_vm, state_of
 from forewarn.core.access import Action
+from forewarn.core.model import EventStatus
 
 _MOST = 1_000
 
@@ -53,6 +54,7 @@ async def show_host(
         is_cordoned=name in fleet.cordoned,
         tiles=[(vm, state_of(fleet, vm, by_vm.get(vm.name, ()))) for vm in vms],
         events=[event_row(fleet, each, context.now()) for each in events],
+        scheduled=sum(each.status is EventStatus.SCHEDULED for each in events),
         last=await recent_lines(context, principal, host=name),
     )
 

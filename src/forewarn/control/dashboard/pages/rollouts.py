@@ -56,7 +56,7 @@ async def list_rollouts(
         request,
         "rollouts.html",
         section="rollouts",
-        running=[view_rollout(each, now) for each in context.fleet.rollouts.values()],
+        running=[view_rollout(context.fleet, each, now) for each in context.fleet.rollouts.values()],
         ended=list(reversed(await context.rollouts.latest_ended(LISTED_ENDED))),
         operations=[str(each) for each in RolloutOperation],
         orders=[str(each) for each in RolloutOrder],

@@ -53,6 +53,8 @@ class Overview(msgspec.Struct, frozen=True):
     rows: list[EventRow]
     later: int
     """Events beyond the next hours."""
+    scheduled: int
+    """Events that have not started, also those beyond the next hours."""
 
 
 class FleetTroubles(msgspec.Struct, frozen=True):
@@ -80,7 +82,7 @@ def overview(fleet: Fleet, events: Iterable[Event], now: datetime) -> Overview:
     rows = [event_row(fleet, event, now) for event in events]
     soon = [row for row in rows if not row.is_scheduled or row.not_before <= now + _AHEAD]
     soon.sort(key=lambda row: (_URGENCY[reasons_of(row)[0]], row.not_before, row.id))
-    return Overview(soon, len(rows) - len(soon))
+    return Overview(soon, len(rows) - len(soon), sum(row.is_scheduled for row in rows))
 
 
 def reasons_of(row: EventRow) -> tuple[Attention, ...]:
@@ -97,7 +99,7 @@ def troubles(context: ApiContext, principal: Principal) -> FleetTroubles:
     """Return what needs attention beside events, as far as the principal may see it."""
     fleet, now = context.fleet, context.now()
     sees_hosts = principal.may(Action.READ_HOSTS)
-    rollouts = [view_rollout(each, now) for each in fleet.rollouts.values()] if sees_hosts else []
+    rollouts = [view_rollout(fleet, each, now) for each in fleet.rollouts.values()] if sees_hosts else []
     failed = (run for run in fleet.rollout_hosts.values() if sees_hosts and run.step is HostStep.FAILED)
     crashed = (name for name in fleet.crashed if name in fleet.vms and principal.sees(fleet.vms[name].group))
     mine = fleet.subscriptions.values() if principal.may(Action.KEEP_SUBSCRIPTIONS) else ()
@@ -137,6 +139,7 @@ async def tonight(
         reasons={str(reason): counts[reason] for reason in Attention if counts[reason] or reason == only},
         only=only,
         later=found.later,
+        scheduled=found.scheduled,
         troubles=troubles(context, principal),
         warnings=tuple(context.node.warnings.values()) if principal.may(Action.READ_HEALTH) else (),
         hours=int(FAILURES_FOR.total_seconds() // 3600),
