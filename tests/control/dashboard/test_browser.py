@@ -175,7 +175,7 @@ def test_an_event_is_canceled_on_its_page(chromium: Browser, harness: ApiHarness
     restart(harness)
     event = next(iter(harness.node.replica.fleet.events))
     with opened(chromium, harness, f"/events/{event}") as page:
-        page.get_by_role("button", name="Cancel").click()
+        page.get_by_role("button", name="Cancel the event").click()
         page.get_by_role("button", name="Carry out").click()
         page.get_by_role("button", name="Close").click()
         expect(page.locator("h1 .state")).to_have_text("Canceled")
@@ -351,6 +351,8 @@ def test_a_rollout_is_previewed_started_and_paused(chromium: Browser, harness: A
     """The plan is drawn before anything is announced; the page of the rollout then follows it."""
     with opened(chromium, harness, "/rollouts") as page:
         page.get_by_role("textbox", name="Name", exact=True).fill("kernel")
+        page.get_by_label("Operation").first.select_option("freeze")
+        page.get_by_label("All hosts").check()
         expect(page.locator("#plan svg")).to_be_visible()
         assert not harness.node.replica.fleet.rollouts
         page.get_by_role("button", name="Start").click()
