@@ -17,20 +17,23 @@ from forewarn.control.dashboard.states import EventState, state_of
 from forewarn.control.server.metrics import MetricSources
 from forewarn.core.commands import (
     Approve,
+    CancelEvent,
     ChangeFleet,
     Command,
     DeallocateVm,
     HostOperation,
+    ImpactResult,
     OperateHost,
     OperateVm,
     PauseRollout,
     RecordFetched,
     RecordObservation,
+    ReportImpact,
     SetSubscription,
     StartRollout,
     VmOperation,
 )
-from forewarn.core.facts import Entry, Fetch
+from forewarn.core.facts import Announced, Entry, Fetch, StartedAtOnce
 from forewarn.core.model import (
     NODE,
     ApprovalRule,
@@ -191,7 +194,7 @@ def test_tonight_names_who_has_not_fetched_and_not_approved(harness: ApiHarness)
     harness.do(Approve(id="4" * 32, by=Caller(CallerKind.VM, "web-0"), events=(event.id,)))
     row = event_row(fleet, fleet.events[event.id], harness.clock.now())
     assert (row.approved, row.needed, row.unapproved) == (("web-0",), 1, ("web-2",))
-    assert state_of(fleet, fleet.vms["web-0"], [fleet.events[event.id]]) is EventState.ANNOUNCED
+    assert state_of(fleet, fleet.vms["web-0"], [fleet.events[event.id]], ()) is EventState.ANNOUNCED
 
 
 def test_tonight_counts_every_reason_and_lists_the_events_with_one(harness: ApiHarness, browser: Browser) -> None:
@@ -264,6 +267,34 @@ def test_tonight_tells_of_failures_beside_events(harness: ApiHarness, browser: B
     assert "kernel" not in body
     assert "Crashed" not in body
     assert "/hosts/" not in body
+
+
+def test_a_vm_stays_failed_until_a_later_event_of_it_is_completed(harness: ApiHarness, browser: Browser) -> None:
+    """On the pages of the fleet, of all VMs, of the VM and of its host; a later cancellation changes nothing."""
+    browser.log_in(token_of(harness))
+    assert states_of(browser, "db") == {"idle"}
+    for number, result in ((1, ImpactResult.FAILED), (2, None), (3, ImpactResult.DONE)):
+        made = harness.do(OperateVm(id=f"{number:032x}", by=ANN, operation=VmOperation.RESTART, vm="db"))
+        event = next(fact.event for fact in made if isinstance(fact, Announced | StartedAtOnce))
+        if result is None:
+            harness.do(CancelEvent(id="c" * 32, by=ANN, event=event.id))
+        else:
+            if not harness.node.replica.fleet.events[event.id].started_at:
+                harness.do(Approve(id=f"{number + 4:032x}", by=ANN, events=(event.id,)))
+            harness.attempt(event.id)
+            harness.do(ReportImpact(id=f"{number + 7:032x}", by=NODE, event=event.id, result=result))
+        assert states_of(browser, "db") == {"idle" if result is ImpactResult.DONE else "failed"}
+        harness.enrol("db", "db")
+        harness.clock.advance(timedelta(minutes=1))
+
+
+def states_of(browser: Browser, vm: str) -> set[str]:
+    """Return the states of a VM that its pages show."""
+    tile = rf'class="tile ([a-z-]+)" href="/vms/{vm}"'
+    row = rf'href="/vms/{vm}">.*?class="state ([a-z-]+)"'
+    found = [(path, tile) for path in ("/fleet", "/fleet?by=group", "/hosts/h2")]
+    found += [("/vms", row), (f"/vms/{vm}", rf'<h1>{vm} <span class="state ([a-z-]+)"')]
+    return {str(re.search(pattern, browser.get(path).body.decode(), re.DOTALL)[1]) for path, pattern in found}  # type: ignore[index]
 
 
 def test_the_waves_of_an_ended_rollout_are_drawn(harness: ApiHarness, browser: Browser) -> None:

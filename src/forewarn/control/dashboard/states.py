@@ -5,7 +5,7 @@ counts of a large fleet cost what these few and the number of hosts or groups co
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import get_args
 
@@ -21,7 +21,7 @@ class EventState(StrEnum):
     """What events mean for a VM, the most urgent first."""
 
     FAILED = "failed"
-    """The last power request failed, or the machine crashed."""
+    """An event failed lately, the last power request failed, or the machine crashed."""
     IN_PROGRESS = "in-progress"
     APPROVED = "approved"
     """The approvals of every event of it satisfy the rule of its group."""
@@ -30,10 +30,10 @@ class EventState(StrEnum):
     IDLE = "idle"
 
 
-def state_of(fleet: Fleet, vm: Vm, events: Iterable[Event]) -> EventState:
-    """Return the state of a VM, given the unfinished events that concern it."""
+def state_of(fleet: Fleet, vm: Vm, events: Iterable[Event], failed: Collection[str]) -> EventState:
+    """Return the state of a VM, given its unfinished events and the VMs whose event failed lately."""
     request = fleet.power_requests.get(vm.name)
-    if (request and request.failure) or vm.name in fleet.crashed:
+    if (request and request.failure) or vm.name in fleet.crashed or vm.name in failed:
         return EventState.FAILED
     unfinished = list(events)
     if any(event.status is EventStatus.STARTED for event in unfinished):
@@ -80,13 +80,16 @@ class DeallocatedVms:
                 (self._names.add if is_deallocated else self._names.discard)(name)
 
 
-def busy_vms(fleet: Fleet, principal: Principal, deallocated: Iterable[str]) -> dict[str, EventState]:
+def busy_vms(
+    fleet: Fleet, principal: Principal, deallocated: Iterable[str], failed: Collection[str]
+) -> dict[str, EventState]:
     """Return the state of every visible VM that is not idle."""
     events = events_by_vm(principal.known_events(fleet))
-    failed = (name for name, request in fleet.power_requests.items() if request.failure)
-    named = {*events, *failed, *fleet.crashed, *deallocated}
+    unpowered = (name for name, request in fleet.power_requests.items() if request.failure)
+    named = {*events, *unpowered, *fleet.crashed, *deallocated, *failed}
     found = ((name, fleet.vms[name]) for name in named if name in fleet.vms)
-    states = ((name, state_of(fleet, vm, events.get(name, ()))) for name, vm in found if principal.sees(vm.group))
+    visible = ((name, vm) for name, vm in found if principal.sees(vm.group))
+    states = ((name, state_of(fleet, vm, events.get(name, ()), failed)) for name, vm in visible)
     return {name: state for name, state in states if state is not EventState.IDLE}
 
 

@@ -1,7 +1,7 @@
 """Fleet: hosts with their VMs, or groups with update domains as lanes; counts first, VMs where there are few."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Any
 
@@ -10,6 +10,7 @@ from litestar import Request, Response, Router
 from litestar.params import FromQuery
 
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
+from forewarn.control.dashboard.failures import failed_vms
 from forewarn.control.dashboard.name_search import NameSearch
 from forewarn.control.dashboard.natural_order import natural_key
 from forewarn.control.dashboard.recent_history import recent_lines
@@ -56,6 +57,7 @@ def view_fleet(
     fleet: Fleet,
     principal: Principal,
     deallocated: Iterable[str],
+    failed: Collection[str],
     names_with: NameSearch,
     by: str,
     search: str,
@@ -63,7 +65,7 @@ def view_fleet(
     group: str = "",
 ) -> FleetView:
     """Return the fleet as this principal sees it, limited to names that contain ``search``, one state, one group."""
-    busy = busy_vms(fleet, principal, deallocated)
+    busy = busy_vms(fleet, principal, deallocated, failed)
     if group:
         names: Iterable[str] = (
             name for name in fleet.groups[group].vms if state in ("", busy.get(name, EventState.IDLE))
@@ -162,6 +164,7 @@ async def show_fleet(
     group: FromQuery[str] = "",
 ) -> Response[bytes]:
     """Draw the fleet, or the lanes of one group."""
+    failed = await failed_vms(context, principal)
     if group:
         principal.group(context.fleet, group)
     by = "host" if by != "group" and principal.may(Action.READ_HOSTS) else "group"
@@ -171,7 +174,15 @@ async def show_fleet(
         "fleet.html",
         section="fleet",
         view=view_fleet(
-            context.fleet, principal, context.deallocated.names, context.search, by, search, state, group
+            context.fleet,
+            principal,
+            context.deallocated.names,
+            failed,
+            context.search,
+            by,
+            search,
+            state,
+            group,
         ),
         by=by,
         search=search,

@@ -7,6 +7,7 @@ from litestar.params import FromPath, FromQuery
 
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.dashboard.events import event_row
+from forewarn.control.dashboard.failures import failed_vms
 from forewarn.control.dashboard.natural_order import natural_key
 from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import html, page
@@ -40,6 +41,7 @@ async def show_host(
     request: Request[Any, Any, Any], context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]
 ) -> Response[bytes]:
     """Show one host."""
+    failed = await failed_vms(context, principal)
     fleet = context.fleet
     host = principal.host(fleet, name)
     events = [event for event in fleet.events.values() if event.host == host.name]
@@ -52,7 +54,7 @@ async def show_host(
         host=host,
         state=fleet.state_of(name),
         is_cordoned=name in fleet.cordoned,
-        tiles=[(vm, state_of(fleet, vm, by_vm.get(vm.name, ()))) for vm in vms],
+        tiles=[(vm, state_of(fleet, vm, by_vm.get(vm.name, ()), failed)) for vm in vms],
         events=[event_row(fleet, each, context.now()) for each in events],
         scheduled=sum(each.status is EventStatus.SCHEDULED for each in events),
         last=await recent_lines(context, principal, host=name),

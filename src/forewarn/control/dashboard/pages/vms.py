@@ -10,6 +10,7 @@ from litestar.params import FromPath, FromQuery
 from forewarn.control import views
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.dashboard.events import event_row
+from forewarn.control.dashboard.failures import failed_vms
 from forewarn.control.dashboard.natural_order import natural_key
 from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import StateFilter, html, page
@@ -34,8 +35,9 @@ async def list_vms(
     in_state: StateFilter = "",
 ) -> Response[bytes]:
     """List VMs by name, in natural order as far as they can be sorted for one page."""
+    failed = await failed_vms(context, principal)
     fleet = context.fleet
-    busy = busy_vms(fleet, principal, context.deallocated.names)
+    busy = busy_vms(fleet, principal, context.deallocated.names, failed)
     if group:
         names: Iterable[str] = sorted(principal.group(fleet, group).vms, key=natural_key)
     elif host and principal.may(Action.READ_HOSTS):
@@ -72,6 +74,7 @@ async def show_vm(
     request: Request[Any, Any, Any], context: ContextDependency, principal: PrincipalDependency, name: FromPath[str]
 ) -> Response[bytes]:
     """Show one VM."""
+    failed = await failed_vms(context, principal)
     fleet = context.fleet
     vm = principal.vm(fleet, name)
     events = fleet.events_on(name)
@@ -80,7 +83,7 @@ async def show_vm(
         "vm.html",
         section="vms",
         vm=views.detail_vm(fleet, vm),
-        state=state_of(fleet, vm, events),
+        state=state_of(fleet, vm, events, failed),
         events=[event_row(fleet, each, context.now()) for each in events],
         hosts=sorted((host for host in fleet.hosts if fleet.state_of(host) is not HostState.FAILED), key=natural_key),
         last=await recent_lines(context, principal, vm=name),
