@@ -38,6 +38,8 @@ class NodeProcess:
         self.peer_port = free_port()
         self.data = cluster.directory / name
         self.log_file = cluster.directory / f"{name}.log"
+        self.is_alone = False
+        """Whether it has no address for other nodes."""
         self.process: subprocess.Popen[bytes] | None = None
         self._cluster = cluster
 
@@ -48,11 +50,11 @@ class NodeProcess:
 
     def launch(self, *more: str) -> None:
         """Start the node, and do not wait for it."""
-        files = self._cluster.certificate_of(self)
+        joining = ["--cluster", f"{self.host}:{self.peer_port}", *self._cluster.certificate_of(self)]
         command = [*self.program, "serve", "--journal", self._cluster.journal_of(self), "--node", self.name]
         command += ["--data", str(self.data), "--control", "off", "--rate-limit", "0", "--log-format", "json"]
         command += ["--metadata", f"{self.host}:{self.port}", "--fleet", "fleet.toml", "--config", "forewarn.toml"]
-        command += ["--cluster", f"{self.host}:{self.peer_port}", *files, *more]
+        command += [*([] if self.is_alone else joining), *more]
         kept = {name: value for name, value in os.environ.items() if not name.startswith("FOREWARN_")}
         kept["PYTHONPATH"] = f"{self._cluster.directory}:{ROOT}:{ROOT}/src"
         with self.log_file.open("ab") as log:

@@ -101,7 +101,7 @@ class _NoServer:
 class NodeUnderTest:
     """One node."""
 
-    def __init__(self, cluster: "ClusterHarness", name: str, clock: ManualClock) -> None:
+    def __init__(self, cluster: "ClusterHarness", name: str, clock: ManualClock, address: str | None = None) -> None:
         self.name = name
         self.clock = clock
         self.journal = SharedMemoryJournal(cluster.store, name)
@@ -110,7 +110,9 @@ class NodeUnderTest:
             SETTINGS, clock, self.journal, self.driver, _NoServer, service=ClusterMetadataService
         )
         self.node = self.assembly.node
-        self.cluster_node = ClusterNode(self.assembly, self.journal, name, f"{name}:8256")
+        self.cluster_node = ClusterNode(
+            self.assembly, self.journal, name, f"{name}:8256" if address is None else address
+        )
         self.node.forwarder = _Forwarder(cluster, self)
 
     @property
@@ -156,8 +158,8 @@ class ClusterHarness:
         if self.cut_off & {node, "*"}:
             raise JournalFailed("the database does not answer")
 
-    async def start(self, name: str, clock: ManualClock | None = None) -> NodeUnderTest:
-        node = self.nodes[name] = NodeUnderTest(self, name, clock or self.clock)
+    async def start(self, name: str, clock: ManualClock | None = None, address: str | None = None) -> NodeUnderTest:
+        node = self.nodes[name] = NodeUnderTest(self, name, clock or self.clock, address)
         await node.assembly.start()
         return node
 

@@ -191,6 +191,49 @@ def test_two_processes_of_one_name_are_told_so() -> None:
     run(story)
 
 
+@pytest.mark.parametrize("addresses", [("", ""), ("", "b:8256"), ("a:8256", "")])
+def test_a_node_is_refused_where_the_others_are_not_reached_or_do_not_reach_it(addresses: tuple[str, str]) -> None:
+    """They could not pass commands on; the node that runs goes on, and its warning ends with the other one."""
+
+    async def story(cluster: ClusterHarness) -> None:
+        first = await cluster.start("a", address=addresses[0])
+        await cluster.leader()
+        second = NodeUnderTest(cluster, "b", cluster.clock, addresses[1])
+        starting = asyncio.create_task(second.assembly.start())
+        await cluster.pass_until(lambda: "cluster" in first.node.warnings)
+        await cluster.pass_until(starting.done)
+        lacking = "this node" if addresses[0] else "node 'a'"
+        with pytest.raises(BadInput, match=f"^{lacking} has no address .* memory: set cluster"):
+            await starting
+        assert first.is_leading
+        await cluster.advance(2)
+        assert "cluster" not in first.node.warnings
+
+    run(story)
+
+
+@pytest.mark.parametrize("end", ["stopped", "killed"])
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_a_node_without_address_starts_where_no_other_one_is_alive(name: str, end: str) -> None:
+    """One node on a database goes on to work alone: after a stop, after a kill, and under another name."""
+
+    async def story(cluster: ClusterHarness) -> None:
+        first = await cluster.start("a", address="")
+        await cluster.leader()
+        if end == "killed":
+            cluster.cut_off.add("a")
+        await first.assembly.stop()
+        cluster.cut_off.clear()
+        del cluster.nodes["a"]
+        starting = asyncio.create_task(cluster.start(name, address=""))
+        await cluster.pass_until(starting.done)
+        again = await starting
+        assert await cluster.pass_until(lambda: again.is_leading) < 5
+        assert again.node.warnings == {}
+
+    run(story)
+
+
 def test_a_process_that_is_started_again_at_once_waits_for_its_own_lease() -> None:
     """The lease of the process before it ends by itself, and a new term begins."""
 

@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 
 from forewarn.cluster.membership import LEASE
-from tests.cluster.cluster_processes import ClusterProcesses, until
+from tests.cluster.cluster_processes import PATIENCE, ClusterProcesses, until
 
 pytestmark = pytest.mark.end_to_end
 
@@ -46,6 +46,27 @@ def test_a_request_may_reach_any_node(cluster: ClusterProcesses) -> None:
     until(lambda: [done for done, _ in cluster.impacts()] == [event])
     cluster.settle()
     cluster.check_documents()
+
+
+def test_two_services_without_addresses_do_not_share_a_database(cluster: ClusterProcesses) -> None:
+    """The second one ends; the first starts again after a kill, and so does one of another name after its end."""
+    first, second, third = cluster.nodes.values()
+    first.is_alone = second.is_alone = True
+    first.start()
+    until(first.is_leading)
+    for other in (second, third):
+        other.launch()
+        assert other.process is not None
+        assert other.process.wait(PATIENCE) == 2
+        assert "node 'a' has no address for other nodes" in other.log
+    first.kill()
+    first.start()
+    until(first.is_leading)
+    assert first.ask(1)[0] == 200
+    first.kill()
+    second.start()
+    until(second.is_leading)
+    assert second.ask(1)[0] == 200
 
 
 def test_a_leader_that_is_stopped_leaves_no_gap_that_a_vm_can_see(cluster: ClusterProcesses) -> None:

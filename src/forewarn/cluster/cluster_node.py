@@ -38,7 +38,7 @@ _LONGEST_DRAIN = timedelta(seconds=10)
 _MARKS = 100
 _LOOK_EVERY = timedelta(seconds=0.5)
 _BEHIND = "behind"
-_ALONE = "cluster"
+_UNREACHABLE = "cluster"
 
 
 class NodeRole(StrEnum):
@@ -68,7 +68,6 @@ class ClusterNode:
         self._assembly = assembly
         self._node = node
         self._journal = journal
-        self._address = address
         self._term = 0
         """The term in which this process leads, or is about to, or has not yet resigned."""
         self._is_draining = False
@@ -238,12 +237,10 @@ class ClusterNode:
             )
         else:
             warnings.pop(_BEHIND, None)
-        state = self.membership.state
-        if not self._address and state and len(state.members) > 1:
-            warnings[_ALONE] = (
-                "other nodes share the journal, and this one has no address for them, so it cannot pass commands on:"
-                " set cluster and its certificates"
-            )
+        if unreachable := self.membership.unreachable:
+            warnings[_UNREACHABLE] = unreachable
+        else:
+            warnings.pop(_UNREACHABLE, None)
         if isinstance(metadata, ClusterMetadataService):
             if is_behind and not self._assembly.settings.answer_behind:
                 metadata.silence()

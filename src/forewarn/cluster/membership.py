@@ -115,24 +115,41 @@ class ClusterMembership:
         addresses = {each.report.name: each.report.address for each in self.state.members}
         return KnownLeader(lease.node, addresses.get(lease.node, ""), lease.term) if lease.node else None
 
+    @property
+    def unreachable(self) -> str:
+        """Say which node the others cannot reach, and the remedy; empty where all are reached, or none is alive."""
+        members = [each.report for each in self.state.members if each.age < LEASE] if self.state else []
+        others = [each for each in members if each.name != self._node.name]
+        without = next((each.name for each in others if not each.address), "")
+        if not others or (self._address and not without):
+            return ""
+        lacking, other = (f"node {without!r}", "this one") if without else ("this node", f"node {others[0].name!r}")
+        return (
+            f"{lacking} has no address for other nodes, and {other} uses the same database, {self._journal.place}:"
+            " set cluster and its certificates on every node, on those that run first, or give each service a"
+            " database of its own"
+        )
+
     async def start(self) -> None:
         """Join the cluster; raise BadInput where this node cannot be part of it."""
         began = self._clock.seconds()
         while True:
             try:
                 await self._beat()
+                refusal = self.unreachable
             except NodeNameTaken as error:
-                # A process of that name may just have ended without saying so.
-                if self._clock.seconds() - began > 2 * LEASE:
-                    raise BadInput(str(error)) from error
-                await self._pause(INTERVAL)
+                refusal = str(error)
             except NewerJournal:
                 raise
             except Exception as error:  # noqa: BLE001 - the heartbeats that follow may succeed
                 self._note_failure(error)
                 break
-            else:
+            if not refusal:
                 break
+            # The other process may just have ended without saying so.
+            if self._clock.seconds() - began > 2 * LEASE:
+                raise BadInput(refusal)
+            await self._pause(INTERVAL)
         self._beating = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
