@@ -19,10 +19,10 @@ from forewarn.core.lifecycle import TRANSITIONS
 from forewarn.core.model import EventStatus, EventType, Operation
 from forewarn.files import write_atomically
 from forewarn.simulator.actions.cluster_faults import FailDatabase, LoseDatabaseNotifications, LoseHeartbeats
-from forewarn.simulator.actions.environment_faults import FailDriver, FailGate
+from forewarn.simulator.actions.environment_faults import DamageDriverRecord, FailDriver, FailGate
 from forewarn.simulator.actions.kinds import COMMANDS, FAULTS, NODE_FAULTS
 from forewarn.simulator.actions.planned_action import PlannedAction
-from forewarn.simulator.actions.service_faults import FailAppends, FillDisk, HideDisk
+from forewarn.simulator.actions.service_faults import FailAppends, FillDisk, HideDisk, KillServiceDuring
 from forewarn.simulator.actors.guests import KINDS
 from forewarn.simulator.environment.database import DatabaseFault
 from forewarn.simulator.environment.journal import AppendFault
@@ -74,9 +74,11 @@ _TRANSITIONS: dict[type, tuple[str, str]] = {
     for (before, fact), after in TRANSITIONS.items()
 }
 _PREPARED = (
+    KillServiceDuring,
     FailAppends,
     FillDisk,
     HideDisk,
+    DamageDriverRecord,
     FailDriver,
     FailGate,
     FailDatabase,
@@ -85,11 +87,13 @@ _PREPARED = (
 )
 """Faults that happen later than their actions, and only to what is done then; they are counted when they happen."""
 _EFFECTS = (
+    *(f"killed during {phase}" for phase in KillServiceDuring.choices),
     *(f"append {fault}" for fault in AppendFault),
     "disk full",
     "disk unreadable",
     *(f"gate {state}" for state in FailGate.choices),
     *(f"driver {fault}" for fault in FailDriver.choices),
+    "driver record torn",
 )
 _NODE_EFFECTS = (
     *(f"database append {fault}" for fault in DatabaseFault),

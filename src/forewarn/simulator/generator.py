@@ -23,7 +23,7 @@ from forewarn.simulator.command_generator import CommandGenerator
 from forewarn.simulator.node_generator import NodeGenerator
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm
 from forewarn.simulator.rollout_generator import RolloutGenerator
-from forewarn.simulator.situations import SituationGenerator
+from forewarn.simulator.situations import CrashGenerator, SituationGenerator
 
 _GROUP_KINDS = ("availability-set", "scale-set", "standalone", "cloud-service")
 _TERMS = (
@@ -53,6 +53,7 @@ _NODES_SHARE = 0.1
 _ROLLOUTS_SHARE = 0.2
 _SITUATIONS_SHARE = 0.2
 _COMMANDS_SHARE = 0.2
+_CRASHES_SHARE = 0.1
 _RESTLESS = 0.5
 """The share of plans in which most happens within a few periods of seconds."""
 _CROWDED = 0.3
@@ -65,7 +66,8 @@ def make_plan(
     """Return the plan of a seed.
 
     A hundredth of them use a real SQLite journal, a tenth have several nodes, and a fifth have rollouts, unless it is
-    said otherwise. A fifth have a situation in which faults hid, and a fifth some commands that are rare.
+    said otherwise. A fifth have a situation in which faults hid, a fifth some commands that are rare, and a tenth
+    crashes during starts and stops.
     """
     random = Random(seed)  # noqa: S311 - it is to be repeatable
     drawn = random.random() < _SQLITE_SHARE
@@ -81,6 +83,9 @@ def make_plan(
     random = Random(f"{seed}/commands")  # noqa: S311 - it is to be repeatable
     if random.random() < _COMMANDS_SHARE:
         plan = CommandGenerator(plan, random).plan()
+    random = Random(f"{seed}/crashes")  # noqa: S311 - it is to be repeatable
+    if random.random() < _CRASHES_SHARE:
+        plan = CrashGenerator(plan, random).plan()
     random = Random(f"{seed}/rollouts")  # noqa: S311 - it is to be repeatable
     drawn = random.random() < _ROLLOUTS_SHARE
     return RolloutGenerator(plan, random).plan() if (drawn if has_rollouts is None else has_rollouts) else plan

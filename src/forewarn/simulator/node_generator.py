@@ -21,7 +21,6 @@ _OF_ONE_SERVICE = (
     service_faults.FailAppends,
     service_faults.FillDisk,
     service_faults.HideDisk,
-    environment_faults.DamageDriverRecord,
     service_faults.StepClock,
     service_faults.DriftClock,
 )

@@ -104,6 +104,9 @@ class Simulation:
         self._machines.slowness = plan.slowness
         for vm in plan.vms:
             self._machines.all[vm.name] = Machine(vm.name, vm.host)
+        self._planned_kills: dict[str, int] = {}
+        self._tears_record = False
+        """Whether a record of the driver is damaged at the next end of a service."""
         self._behaviour = DriverBehaviour()
         self._behaviour.on_fault = self._count
         self._gates = SimulatedGates()
@@ -161,6 +164,7 @@ class Simulation:
         service.workers = 0 if plan.has_sqlite or plan.nodes else plan.workers
         service.site.on_fault = self._count
         service.gates = self._gates
+        service.planned_kills, service.on_fault = self._planned_kills, self._count
         service.on_change = partial(self._on_service_change, service)
         service.on_commit = self._on_commit
 
@@ -226,6 +230,8 @@ class Simulation:
         disk.next_faults.clear()
         network.loses, network.delay = 0.0, 0.002
         self._behaviour.next_faults.clear()
+        self._planned_kills.clear()
+        self._tears_record = False
         self._service.site.has_faults = False
         for service in self._nodes.nodes.all if self._nodes else (self._service,):
             if service.process is not None:
@@ -310,6 +316,8 @@ class Simulation:
             case service_faults.KillService(callbacks=callbacks):
                 if service.process is not None:
                     service.process.kill_after = callbacks
+            case service_faults.KillServiceDuring(callbacks=callbacks, phase=phase):
+                self._planned_kills[phase] = callbacks
             case service_faults.LosePower():
                 service.program.lose_power()
                 service.kill()
@@ -322,7 +330,7 @@ class Simulation:
             case service_faults.HideDisk(seconds=seconds):
                 self._for(seconds, lambda on: setattr(self._disk, "is_unreadable", on))
             case environment_faults.DamageDriverRecord():
-                self._tear_driver_record()
+                self._tears_record = True
             case environment_faults.FailDriver(count=count, fault=fault):
                 self._behaviour.next_faults += [fault] * count
             case environment_faults.BefallMachine(vm=vm, what=what, host=host):
@@ -358,11 +366,14 @@ class Simulation:
         set_(True)
         self._loop.call_later(seconds, set_, False)
 
-    def _tear_driver_record(self) -> None:
-        records = sorted((self._directory / "driver").glob("*"))
-        if records and not self._service.is_alive:
-            with records[-1].open("ab") as file:
-                file.write(b'\n{"line":"step","na')
+    def _tear_driver_record(self, service: Service) -> None:
+        """Damage a record of the driver of a service that has ended, unless another node still writes there."""
+        is_shared = any(
+            each.is_alive and each.driver_directory == service.driver_directory for each in self._services
+        )
+        if self._tears_record and not is_shared and service.tear_driver_record():
+            self._tears_record = False
+            self._count("driver record torn")
 
     def _on_service_change(self, service: Service) -> None:
         """Note what became of a service; when it has ended, a supervisor starts it again."""
@@ -371,6 +382,7 @@ class Simulation:
             state = "serving"
         else:
             state = "failed to start" if service.start_failure else "ended"
+            self._tear_driver_record(service)
             self._loop.call_later(_RESTART_PAUSE, self._start_service, service, context=self._context)
         reason = ("unreadable disk: " if self._disk.is_unreadable else "") + service.start_failure
         self._see(ProcessState(state, self._loop.time(), reason, service.name))

@@ -1,13 +1,24 @@
-"""Short sequences of actions that seeds would otherwise meet too rarely: situations in which faults hid."""
+"""Short sequences of actions that seeds would otherwise meet too rarely: situations in which faults hid, crashes."""
 
 from collections.abc import Callable
 from random import Random
 
 from msgspec.structs import replace
 
-from forewarn.simulator.actions import fleet_requests, group_requests, host_requests, service_faults, vm_requests
+from forewarn.simulator.actions import (
+    cluster_faults,
+    environment_faults,
+    fleet_requests,
+    group_requests,
+    host_requests,
+    service_faults,
+    vm_requests,
+)
 from forewarn.simulator.actions.planned_action import PlannedAction
 from forewarn.simulator.plan import Plan
+
+_MOST_CALLBACKS = {"start": 40, "stop": 30}
+"""Most starts and stops have at least so many."""
 
 
 class SituationGenerator:
@@ -109,3 +120,36 @@ class SituationGenerator:
             ),
             service_faults.RestartService(at=self._then(4.0)),
         ]
+
+
+class CrashGenerator:
+    """Adds crashes during starts and stops to a plan: at other times, few kills meet one."""
+
+    def __init__(self, plan: Plan, random: Random) -> None:
+        self._plan = plan
+        self._random = random
+
+    def plan(self) -> Plan:
+        made = [action for _ in range(self._random.randint(1, 4)) for action in self._crash()]
+        actions = sorted((*self._plan.actions, *made), key=lambda action: action.at)
+        return replace(self._plan, actions=tuple(actions))
+
+    def _crash(self) -> list[PlannedAction]:
+        """Let the service end, and kill it while it stops, or while it starts again; then a record may be damaged."""
+        random = self._random
+        at, phase = round(random.uniform(5.0, self._plan.ends_at), 3), random.choice(("start", "start", "stop"))
+        crash = service_faults.KillServiceDuring(
+            at=at, callbacks=random.randint(0, _MOST_CALLBACKS[phase]), phase=phase
+        )
+        made: list[PlannedAction] = [crash]
+        if random.random() < 0.3:
+            made.append(environment_faults.DamageDriverRecord(at=at))
+        ends_in_order = phase == "stop" or random.random() < 0.5
+        if self._plan.nodes:
+            node = f"n{random.randint(1, self._plan.nodes)}" if random.random() < 0.3 else "leader"
+            if ends_in_order:
+                return [*made, cluster_faults.RestartNode(at=at, node=node)]
+            return [*made, cluster_faults.KillNode(at=at, node=node, callbacks=random.randint(0, 20))]
+        if ends_in_order:
+            return [*made, service_faults.RestartService(at=at)]
+        return [*made, service_faults.KillService(at=at, callbacks=random.randint(0, 20))]

@@ -4,7 +4,7 @@ from forewarn.simulator.actions.planned_action import PlannedAction
 
 
 class DamageDriverRecord(PlannedAction, frozen=True, kw_only=True):
-    """Append half a line to the newest progress file of the driver, as a power failure leaves it."""
+    """Append half a line to a file of the driver about an unfinished event, when the service ends the next time."""
 
     sentence = "a progress file of the driver is torn"
 

@@ -75,6 +75,7 @@ from forewarn.simulator.actions.service_faults import (
     FillDisk,
     HideDisk,
     KillService,
+    KillServiceDuring,
     LosePower,
     RestartService,
     StepClock,
@@ -146,6 +147,7 @@ COMMANDS: tuple[type[PlannedAction], ...] = (
 
 FAULTS: tuple[type[PlannedAction], ...] = (
     KillService,
+    KillServiceDuring,
     LosePower,
     RestartService,
     FailAppends,

@@ -11,6 +11,16 @@ class KillService(PlannedAction, frozen=True, kw_only=True):
     callbacks: int
 
 
+class KillServiceDuring(PlannedAction, frozen=True, kw_only=True):
+    """Kill the service within its next start or stop, after so many callbacks; of several nodes, the first of all."""
+
+    sentence = "the service is killed {callbacks} callbacks into its next {phase}"
+    chosen = "phase"
+    choices = ("start", "stop")
+    callbacks: int
+    phase: str
+
+
 class LosePower(PlannedAction, frozen=True, kw_only=True):
     """Kill the service, and whatever its driver runs beside it."""
 

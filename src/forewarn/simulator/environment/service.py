@@ -17,6 +17,7 @@ from forewarn.core.errors import ForewarnError
 from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Caller, CallerKind
+from forewarn.drivers.program_runner import BEGUN
 from forewarn.journal.port import Journal
 from forewarn.metadata.connections import ConnectionRegistry
 from forewarn.metadata.listener import Acceptor
@@ -123,6 +124,10 @@ class Service:
         self.driver = "machines"
         """Which driver it has: ``machines``, ``immediate``, ``command`` or ``webhook``."""
         self.program = OperatorProgram(machines, behaviour, loop, random)
+        self.planned_kills: dict[str, int] = {}
+        """Callbacks after which the next ``start`` or ``stop`` is killed; shared by all nodes."""
+        self.on_fault: Callable[[str], None] = lambda _: None
+        """Told when it was killed during a start or stop."""
         self._starts = 0
         self.app: Any = None
         """The application of the control API; made once, and given the context of each start."""
@@ -142,7 +147,8 @@ class Service:
         self._starts += 1
         self.start_failure = ""
         self.process = process = self._make_process()
-        process.on_kill[self] = self._on_end
+        process.kill_after = self.planned_kills.pop("start", None)
+        process.on_kill[self] = partial(self._on_end, process)
         self._loop.spawn(process, self._run(process))
 
     def _make_process(self) -> SimulatedProcess:
@@ -153,19 +159,38 @@ class Service:
         if self.process is not None:
             self._loop.kill(self.process)
 
-    def _on_end(self) -> None:
+    def _on_end(self, process: SimulatedProcess) -> None:
+        is_stopping = self._stopping is not None and self._stopping.is_set()
+        if process.kill_after is not None and process.kill_after < 0 and (is_stopping or not self.is_serving):
+            self.on_fault(f"killed during {'stop' if self.is_serving else 'start'}")
         self.is_serving = False
         self.on_change()
 
     def stop(self) -> None:
         """Ask the process to end, as SIGTERM does."""
-        if self._stopping is not None and self.is_serving:
+        if self._stopping is not None and self.is_serving and self.process is not None:
             self._stopping.set()
+            self.process.kill_after = self.planned_kills.pop("stop", self.process.kill_after)
 
     def apply_fleet_file(self) -> None:
         """Have the fleet file applied by the running service, as a reload does."""
         if self.process is not None and self.is_serving and self.assembly is not None and self.settings.fleet:
             self._loop.spawn(self.process, self._apply_fleet_file(self.assembly, self.settings.fleet))
+
+    def tear_driver_record(self) -> bool:
+        """Append half a line to a record of an unfinished event, as a crash leaves it; tell whether there is one."""
+        if self.driver == "command":  # a program that still runs holds its record
+            half, found = b"[0, fal", [] if self.program.runs else self._records(lambda content: content == BEGUN)
+        else:
+            half, found = b'\n{"line":"step","na', self._records(lambda content: b'"line":"ended"' not in content)
+        if found:
+            with found[-1].open("ab") as file:
+                file.write(half)
+        return bool(found)
+
+    def _records(self, is_wanted: Callable[[bytes], bool]) -> list[Path]:
+        records = (path for path in sorted(self.driver_directory.glob("*")) if path.is_file())
+        return [path for path in records if is_wanted(path.read_bytes())]
 
     def forget(self) -> None:
         """End the last process, at the end of a simulation."""

@@ -1,0 +1,59 @@
+"""The service in a simulation: what becomes of its process."""
+
+import pytest
+
+from forewarn.simulator.plan import parse_plan
+from forewarn.simulator.seeds import SeedRun, run_plan
+
+FLEET = """
+seed 1
+hurry 60
+ends 40
+host h1
+group web availability-set
+vm web-0 in web on h1 ud=0 fd=0 address=10.0.0.1 guest=prompt
+"""
+
+
+def run(text: str, fleet: str = FLEET) -> SeedRun:
+    return run_plan(parse_plan(fleet + text), has_transcript=True)
+
+
+@pytest.mark.parametrize("nodes", ["", "nodes 2\n"])
+@pytest.mark.parametrize("phase", ["start", "stop"])
+def test_a_start_or_a_stop_can_be_killed(phase: str, nodes: str) -> None:
+    """The service is started again, and serves; only one start or stop is killed."""
+    restarted = "node leader" if nodes else "the service"
+    actions = f"5 the service is killed 5 callbacks into its next {phase}\n5 {restarted} is restarted\n"
+    report = run(actions, FLEET.replace("host h1", f"{nodes}host h1"))
+
+    assert report.problems == []
+    assert report.reached[f"killed during {phase}"] == 1
+    starts = [line for line in report.lines if line.endswith(": starting")]
+    assert len(starts) == (2 if nodes else 1) + 1 + (phase == "start")
+
+
+@pytest.mark.parametrize(
+    ("driver", "nodes", "end"),
+    [
+        ("machines", "", "the service is killed after 0 callbacks"),
+        ("webhook", "", "the service is killed after 0 callbacks"),
+        ("command", "", "the machine of the service loses power"),
+        ("unfenced", "nodes 2\n", "node leader is killed after 0 callbacks"),
+    ],
+)
+def test_a_record_of_an_unfinished_event_is_damaged_when_the_service_ends(driver: str, nodes: str, end: str) -> None:
+    """It is no other moment at which half a line can be left; the event ends all the same."""
+    restarted = "node leader" if nodes else "the service"
+    actions = f"""
+5 ann asks for restart of web-0 with key k1
+6 a progress file of the driver is torn
+7 {restarted} is restarted
+25 {end}
+"""
+    settings = f"{nodes}driver {driver}\nslowness 3\nhost h1"
+    report = run(actions, FLEET.replace("host h1", settings, 1))
+
+    assert report.problems == []
+    assert report.reached["driver record torn"] == 1
+    assert report.reached["fact Completed"] + report.reached["fact Failed"] == 1
