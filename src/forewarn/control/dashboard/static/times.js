@@ -31,6 +31,10 @@ export function left(seconds) {
 }
 
 function tick() {
+  for (const each of document.querySelectorAll(".elapsed")) {
+    const passed = left((Date.now() - new Date(each.dataset.since)) / 1000);
+    if (each.textContent !== passed) each.textContent = passed;
+  }
   for (const each of document.querySelectorAll(".countdown")) {
     const rest = (new Date(each.dataset.until) - Date.now()) / 1000;
     const now = rest < 0 && each.hasAttribute("data-late") ? `${text("late")} ${left(-rest)}` : left(rest);
