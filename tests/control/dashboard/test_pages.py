@@ -25,12 +25,10 @@ from forewarn.core.commands import (
     ImpactResult,
     OperateHost,
     OperateVm,
-    PauseRollout,
     RecordFetched,
     RecordObservation,
     ReportImpact,
     SetSubscription,
-    StartRollout,
     VmOperation,
 )
 from forewarn.core.facts import Announced, Entry, Fetch, StartedAtOnce
@@ -49,6 +47,7 @@ from forewarn.core.model import (
     SubscriptionKind,
     Vm,
 )
+from forewarn.core.rollouts.commands import PauseRollout, StartRollout
 from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
 from forewarn.node.histogram import Histogram
 from tests.control.dashboard.conftest import Browser
@@ -213,6 +212,23 @@ def test_tonight_counts_every_reason_and_lists_the_events_with_one(harness: ApiH
     assert listed_events(browser.get("/?only=unapproved")) == {first, second}
     assert "No event has this reason any more" in browser.get("/?only=late").body.decode()
     assert listed_events(browser.get("/?only=nonsense")) == {first, second}
+
+
+def test_tonight_names_vms_whose_event_started_without_their_knowledge(harness: ApiHarness, browser: Browser) -> None:
+    """And since when it runs. An event that is owed no notice, such as a deletion, is not counted as not fetched."""
+    harness.enrol("web", "web-0")
+    harness.do(OperateVm(id="1" * 32, by=ANN, operation=VmOperation.RESTART, vm="web-0"))
+    (event,) = harness.node.replica.fleet.events
+    harness.do(Approve(id="2" * 32, by=ANN, events=(event,)))
+    harness.do(OperateVm(id="3" * 32, by=ANN, operation=VmOperation.RESTART, vm="db"))
+    browser.log_in(token_of(harness))
+
+    assert listed_events(browser.get("/?only=unfetched")) == {event}
+    body = browser.get("/?only=unfetched").body.decode().partition("What happened last")[0]
+    assert 'href="/vms/web-0"' in body.partition("not by")[2].partition("</td>")[0]
+    started = harness.node.replica.fleet.events[event].started_at
+    assert started is not None
+    assert f'class="elapsed" data-since="{started.isoformat().replace("+00:00", "Z")}"' in body
 
 
 def listed_events(said: ApiResponse) -> set[str]:

@@ -35,6 +35,8 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     """The id of the event that it waits for."""
     waits_until: datetime | None
     is_late: bool
+    is_owed_notice: bool
+    """Whether its VMs had to be told before it started."""
     operation: str
     rollout: str
     reason: str = ""
@@ -71,6 +73,7 @@ def event_row(
         waits_for=event.waits_for,
         waits_until=event.waits_until,
         is_late=is_scheduled and event.not_before < now,
+        is_owed_notice=not event.without_notice,
         operation=str(event.operation),
         rollout=event.rollout,
         reason=reason,

@@ -90,7 +90,8 @@ def reasons_of(row: EventRow) -> tuple[Attention, ...]:
     if row.status is EventStatus.FAILED:
         return (Attention.FAILED,)
     if row.status is EventStatus.STARTED:
-        return (Attention.STARTED,)
+        is_untold = row.unfetched and row.is_owed_notice
+        return (Attention.STARTED, *((Attention.UNFETCHED,) if is_untold else ()))
     applies = {Attention.LATE: row.is_late, Attention.UNFETCHED: row.unfetched, Attention.UNAPPROVED: row.needed}
     return tuple(reason for reason, is_so in applies.items() if is_so) or (Attention.COMING,)
 
