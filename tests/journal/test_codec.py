@@ -5,6 +5,7 @@ from enum import Enum
 from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
+from zlib import crc32
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from forewarn.core.facts import AnyFact, Entry, FleetChanged, RecordedRequest
 from forewarn.core.model import NODE
 from forewarn.journal.codec import EncodedFacts, pack, unpack, unpack_beginning, unpack_cause, unpack_one
-from forewarn.journal.port import DamagedJournal
+from forewarn.journal.port import DamagedJournal, NewerJournal
 
 PLACE = Path("journal.sqlite3")
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -92,6 +93,21 @@ def test_every_changed_byte_is_noticed() -> None:
         changed = body[:place] + bytes([body[place] ^ 1]) + body[place + 1 :]
         with pytest.raises(DamagedJournal, match="revision 7"):
             unpack_one(revision, checksum, changed, PLACE)
+
+
+NEWER = (
+    b'{"revision":7,"at":"2026-03-01T12:00:00Z","command":"c","by":{"kind":"node"},"facts":[{"fact":"of-tomorrow"}]}'
+)
+
+
+def test_what_a_newer_release_wrote_is_not_taken_for_damage() -> None:
+    """Its checksum is right, and a fact is not known to this release: an upgrade helps, a backup does not."""
+    with pytest.raises(NewerJournal, match=r"revision 7 .*install the release that wrote it"):
+        unpack_one(7, crc32(NEWER, 7), NEWER, PLACE)
+    with pytest.raises(DamagedJournal):
+        unpack_one(7, crc32(NEWER, 7) ^ 1, NEWER, PLACE)
+    with pytest.raises(DamagedJournal):
+        unpack_beginning(7, b'{"revision":"7"', PLACE)
 
 
 def test_a_body_under_another_revision_is_noticed() -> None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from forewarn.core.errors import BadInput
 from forewarn.core.facts import AnyFact, Entry
 from forewarn.core.model import Caller
-from forewarn.journal.port import DamagedJournal, RepeatedCommand
+from forewarn.journal.port import DamagedJournal, NewerJournal, RepeatedCommand
 
 Row = tuple[int, int, bytes]
 """Revision, checksum, body."""
@@ -161,7 +161,10 @@ def unpack_cause(revision: int, checksum: int, body: bytes, place: Path | str) -
 
 def unpack_beginning(revision: int, beginning: bytes, place: Path | str) -> Entry:
     """Decode the beginning of a body without its facts; its checksum can only be compared when all of it is read."""
-    return unpack_cause(revision, crc32(beginning, revision & 0xFFFFFFFF), beginning, place)
+    try:
+        return unpack_cause(revision, crc32(beginning, revision & 0xFFFFFFFF), beginning, place)
+    except NewerJournal as error:  # no checksum says that it is not damaged
+        raise _damaged(revision, place) from error
 
 
 def _decode_head(body: bytes) -> _EntryCause:
@@ -176,9 +179,18 @@ def _checked(
     try:
         if crc32(body, revision & 0xFFFFFFFF) == checksum and (decoded := decode(body)).revision == revision:
             return decoded
+    except msgspec.ValidationError as error:
+        raise NewerJournal(
+            f"{place} has at revision {revision} what this release does not know ({error}): install the release that"
+            " wrote it, which other nodes may have; nothing was changed"
+        ) from error
     except (TypeError, ValueError):  # msgspec's errors are ValueErrors; a damaged column may hold any type
         pass
-    raise DamagedJournal(f"{place} is damaged at revision {revision}: restore it from a backup; nothing was changed")
+    raise _damaged(revision, place)
+
+
+def _damaged(revision: int, place: Path | str) -> DamagedJournal:
+    return DamagedJournal(f"{place} is damaged at revision {revision}: restore it from a backup; nothing was changed")
 
 
 def check_requests(entries: Iterable[Entry], is_recorded: Callable[[str], bool]) -> None:

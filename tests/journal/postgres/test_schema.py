@@ -1,11 +1,17 @@
 """The schema is created by a command, and recognised before it is used."""
 
+from zlib import crc32
+
 import pytest
 
+from forewarn.journal.codec import pack
 from forewarn.journal.port import NewerJournal, NotAJournal
 from forewarn.journal.postgres.address import DatabaseAddress
+from forewarn.journal.postgres.chain import BEGINNING, next_hash
 from forewarn.journal.postgres.journal import PostgresJournal
 from forewarn.journal.postgres.schema import migrate
+from forewarn.testing.journal_contract import hosts
+from tests.journal.postgres.journals import execute, leading
 from tests.postgresql import PostgresServer
 
 pytestmark = pytest.mark.end_to_end
@@ -63,6 +69,22 @@ def test_a_newer_journal_is_refused(postgresql: PostgresServer, empty_database: 
 
     with pytest.raises(NewerJournal, match="install that release here; nothing was changed"):
         journal_in(postgresql, empty_database).load()
+
+
+def test_a_fact_of_a_newer_release_is_refused(database: str) -> None:
+    """The entry is whole, and has a fact that this release does not know: the message names an upgrade as remedy."""
+    body = pack(hosts(1, 1))[0][2].replace(b"fleet-changed", b"fleet-renamed")
+    hash_ = next_hash(BEGINNING, body).hex()
+    with leading(database) as journal:
+        journal.append(0, hosts(1, 1))
+        execute(
+            database,
+            f"UPDATE forewarn.entries SET checksum = {crc32(body, 1)}, body = '\\x{body.hex()}', hash = '\\x{hash_}'",  # noqa: S608 - ours
+        )
+        execute(database, f"UPDATE forewarn.head SET hash = '\\x{hash_}'")  # noqa: S608 - ours
+
+        with pytest.raises(NewerJournal, match="install the release that wrote it"):
+            journal.load()
 
 
 def test_a_schema_of_a_later_release_that_this_one_can_use_is_used(

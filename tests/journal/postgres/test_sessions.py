@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from forewarn.testing.journal_contract import hosts
 from forewarn.testing.shared_journal_contract import lead, report
 from tests.cleaning import closed_on_failure
 from tests.journal.postgres.journals import execute, leading
+from tests.ports import free_port
 from tests.postgresql import GUARDED, PostgresServer
 
 pytestmark = pytest.mark.end_to_end
@@ -171,6 +173,23 @@ def test_an_old_server_is_refused(database: str) -> None:
     """The message says what is needed."""
     with pytest.raises(BadInput, match=r"and Forewarn needs 99 or newer: upgrade the server$"):
         sessions.connect(DatabaseAddress.parse(database), least_version=99)
+
+
+def test_a_service_does_not_start_with_an_old_server(database: str, tmp_path: Path) -> None:
+    """One sentence, and the exit code of wrong input."""
+    program = (
+        "from forewarn.journal.postgres import sessions; sessions.connect.__kwdefaults__['least_version'] = 99;"
+        "from forewarn.__main__ import main; main()"
+    )
+    arguments = ["serve", "--journal", f"postgresql:{database}", "--data", str(tmp_path)]
+    arguments += ["--metadata", f"127.0.0.1:{free_port()}", "--control", "off"]
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *arguments], check=False, capture_output=True, text=True, timeout=60
+    )
+
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines()[-1].endswith("and Forewarn needs 99 or newer: upgrade the server")
+    assert "Traceback" not in ran.stderr
 
 
 def test_a_database_that_is_not_in_unicode_is_refused(postgresql: PostgresServer) -> None:

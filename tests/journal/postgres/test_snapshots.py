@@ -1,7 +1,8 @@
 """Snapshots in the database: two good ones are kept, and one that cannot be trusted is passed by."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from time import monotonic
 
 import psycopg
 import pytest
@@ -167,3 +168,39 @@ def test_a_snapshot_is_due_after_so_many_entries_or_bytes(database: str) -> None
         for revision in range(6, 30):
             journal.append(revision, hosts(revision + 1, revision + 1))
         assert is_due(journal)
+
+
+def test_a_snapshot_is_due_a_day_after_the_last_if_anything_was_appended(
+    journal: PostgresJournal, database: str
+) -> None:
+    """Months get their partitions, and old entries are deleted, also where little happens and nodes are restarted."""
+    journal.load()
+    assert not is_due(journal)
+    execute(database, "UPDATE forewarn.entries SET recorded_at = recorded_at - interval '1 day'")
+    journal.load()
+    assert is_due(journal)
+
+    journal.take_snapshot()
+    assert not is_due(journal)
+    execute(database, "UPDATE forewarn.snapshots SET taken_at = taken_at - interval '1 day'")
+    journal.load()
+    assert not is_due(journal)
+    journal.append(9, hosts(10, 10))
+    assert is_due(journal)
+
+
+def test_a_snapshot_is_due_after_a_day_in_one_process(database: str) -> None:
+    """It counts from the last one that this process had taken."""
+    with leading(database, snapshot_interval=timedelta(seconds=1)) as journal:
+        journal.append(0, hosts(1, 1))
+        until(lambda: is_due(journal))
+        journal.take_snapshot()
+        journal.append(1, hosts(2, 2))
+        assert not is_due(journal)
+        until(lambda: is_due(journal))
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end = monotonic() + 30
+    while not is_so():
+        assert monotonic() < end

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import cast
+from zlib import crc32
 
 import pytest
 
@@ -162,6 +163,15 @@ def test_a_newer_format_is_refused_untouched(directory: Path) -> None:
     assert f"format {long_entries.FORMAT + 1}" in refusal(directory, NewerJournal)
 
     assert path.read_bytes() == before
+
+
+def test_a_fact_of_a_newer_release_is_refused_untouched(directory: Path) -> None:
+    """The entry is whole: the message names the remedy, an upgrade."""
+    body = pack(hosts(5, 5))[0][2].replace(b"fleet-changed", b"fleet-renamed")
+    values = f"{crc32(body, 5)}, x'{body.hex()}'"
+    change(directory, f"UPDATE entries SET (checksum, body) = ({values}) WHERE revision = 5")  # noqa: S608 - ours
+
+    assert "install the release that wrote it" in refusal(directory, NewerJournal)
 
 
 def test_a_missing_file_beside_snapshots_is_not_begun_anew(directory: Path) -> None:

@@ -8,6 +8,7 @@ The head, one row, is where all nodes meet: an append and a lease both lock it, 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
+from time import monotonic
 
 from forewarn.core.facts import AnyFact, Entry
 from forewarn.journal.codec import PART_SIZE, check_revisions
@@ -44,6 +45,7 @@ class PostgresJournal:
         history: timedelta = DEFAULT_HISTORY,
         snapshot_entries: int = 50_000,
         snapshot_bytes: int = 64 * 1024 * 1024,
+        snapshot_interval: timedelta = timedelta(days=1),
         part_size: int = PART_SIZE,
         read_limit: float = READ_LIMIT,
     ) -> None:
@@ -52,8 +54,11 @@ class PostgresJournal:
         self._snapshots = SnapshotRunner(_SNAPSHOT_PROCESS, self._place, history, secret=address.conninfo)
         self._snapshot_entries = snapshot_entries
         self._snapshot_bytes = snapshot_bytes
+        self._snapshot_interval = snapshot_interval.total_seconds()
+        """A snapshot also makes the partitions of the months to come, and lets old entries be deleted."""
         self._snapshot_at = (0, 0)
         """Where the newest snapshot stands: its revision, and how many bytes were read and appended before it."""
+        self._snapshot_time = monotonic()
         self._pool = ReaderPool(address, read_limit)
         self._chain = ChainPosition(self._place)
         self._reader = EntryReader(self._pool, self._place, self._chain)
@@ -78,6 +83,8 @@ class PostgresJournal:
         self._snapshot_at = (recovered.revision - tail, 0)
         if recovered.warnings:
             self._snapshot_at = (recovered.revision - self._snapshot_entries, 0)  # a damaged one is replaced soon
+        ((age,),) = self._pool.read(lambda connection: connection.run("snapshot_age"))
+        self._snapshot_time = monotonic() - age
         self._listener.begin(recovered.revision)
         return recovered
 
@@ -142,17 +149,20 @@ class PostgresJournal:
     def snapshot_due(self) -> bool:
         revision, size = self._snapshot_at
         return (
-            self._chain.at[0] - revision >= self._snapshot_entries or self._chain.size - size >= self._snapshot_bytes
+            self._chain.at[0] - revision >= self._snapshot_entries
+            or self._chain.size - size >= self._snapshot_bytes
+            or (self._chain.at[0] > revision and monotonic() - self._snapshot_time >= self._snapshot_interval)
         )
 
     def take_snapshot(self, *, release: bool = True, now: datetime | None = None) -> None:
         (revision, _), size = self._chain.at, self._chain.size
-        self._snapshot_at = (revision, size)
+        self._snapshot_at, self._snapshot_time = (revision, size), monotonic()
         try:
             self._snapshots.run(release=release, now=now)
         except JournalFailed:
-            # Tried again after a tenth as many, not at once.
+            # Tried again after a tenth as many, or as long, not at once.
             self._snapshot_at = (revision - self._snapshot_entries * 9 // 10, size)
+            self._snapshot_time -= self._snapshot_interval * 0.9
             raise
 
     def compact(self, limit: int = 500) -> bool:

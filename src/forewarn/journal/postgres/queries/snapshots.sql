@@ -9,6 +9,14 @@ FROM forewarn.snapshots LEFT JOIN forewarn.entries ON entries.revision = snapsho
 WHERE is_verified
 ORDER BY snapshots.revision DESC;
 
+-- name: snapshot_age
+-- How many seconds old the newest snapshot is; where there is none, the first entry.
+SELECT extract(epoch FROM clock_timestamp() - coalesce(
+    (SELECT max(taken_at) FROM forewarn.snapshots WHERE is_verified),
+    (SELECT recorded_at FROM forewarn.entries ORDER BY revision LIMIT 1),
+    clock_timestamp()
+))::float8;
+
 -- name: read_chunks
 -- Some chunks of a snapshot, in order.
 SELECT number, checksum, content FROM forewarn.snapshot_chunks
