@@ -8,12 +8,12 @@ from time import process_time
 import msgspec
 
 from bench.processes import peak_memory
-from forewarn.core.commands import AdvanceRollout, CancelRollout, StartRollout
 from forewarn.core.decide import enact
 from forewarn.core.facts import FleetChanged
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, GroupKind, GroupTerms, Host, Vm
 from forewarn.core.notice import Rules
+from forewarn.core.rollouts.commands import AdvanceRollout, CancelRollout, StartRollout
 from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
 from forewarn.core.rollouts.planning import make_plan
 from forewarn.core.rollouts.prediction import Experience

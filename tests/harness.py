@@ -25,7 +25,6 @@ from forewarn.control.api.context import ApiContext
 from forewarn.control.server.control_plane import ControlPlane
 from forewarn.control.server.sockets import LIMITS, ControlSockets, ServerLimits
 from forewarn.core.commands import (
-    AdvanceRollout,
     ApplyDeclaration,
     Command,
     Enrol,
@@ -37,6 +36,7 @@ from forewarn.core.commands import (
 from forewarn.core.facts import AnyFact, Fetch, Mark
 from forewarn.core.model import NODE, Caller, CallerKind
 from forewarn.core.notice import Rules
+from forewarn.core.rollouts.commands import AdvanceRollout
 from forewarn.fleetfile.diff import CurrentFleet, diff_fleet
 from forewarn.fleetfile.parser import parse_fleet
 from forewarn.journal.memory import MemoryJournal

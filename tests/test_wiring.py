@@ -12,9 +12,10 @@ import pytest
 from forewarn.clocks import ManualClock
 from forewarn.config.settings import Settings
 from forewarn.config.values import ListenAddress
-from forewarn.core.commands import OperateVm, StartRollout, VmOperation
+from forewarn.core.commands import OperateVm, VmOperation
 from forewarn.core.errors import BadInput, Unavailable
 from forewarn.core.model import Caller, CallerKind, GroupKind, GroupTerms, Host, Vm
+from forewarn.core.rollouts.commands import StartRollout
 from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
 from forewarn.drivers.simulated import SimulatedDriver
 from forewarn.fleetfile.parser import DesiredFleet

@@ -36,27 +36,21 @@ from uuid import UUID
 import msgspec
 
 from forewarn.core.commands import (
-    AdvanceRollout,
     ApplyDeclaration,
     Approve,
     CancelEvent,
-    CancelRollout,
     ChangeFleet,
     CheckDeadlines,
     Command,
     CordonHost,
     DeallocateVm,
     DrainHost,
-    DrainRolloutHost,
-    EditRollout,
     Enrol,
-    HostCommandPurpose,
     HostOperation,
     ImpactResult,
     MoveVm,
     OperateHost,
     OperateVm,
-    PauseRollout,
     Postponement,
     ReclaimSpot,
     RecordAsked,
@@ -64,16 +58,10 @@ from forewarn.core.commands import (
     RecordFetched,
     RecordObservation,
     RepairHost,
-    ReportHostCommand,
     ReportImpact,
     ReportPowerSwitch,
-    ReportRolloutCheck,
-    ResumeRollout,
-    RetryHosts,
     ScaleIn,
     SetGroup,
-    SkipHost,
-    StartRollout,
     StartVm,
     SwitchOff,
     VmOperation,
@@ -96,6 +84,20 @@ from forewarn.core.model import (
     Vm,
 )
 from forewarn.core.placement import Capacity, DrainPlan, plan_drain
+from forewarn.core.rollouts.commands import (
+    AdvanceRollout,
+    CancelRollout,
+    DrainRolloutHost,
+    EditRollout,
+    HostCommandPurpose,
+    PauseRollout,
+    ReportHostCommand,
+    ReportRolloutCheck,
+    ResumeRollout,
+    RetryHosts,
+    SkipHost,
+    StartRollout,
+)
 from forewarn.core.rollouts.model import RolloutTerms
 from forewarn.fleetfile.diff import CurrentFleet, diff_fleet
 from forewarn.fleetfile.parser import DesiredFleet

@@ -7,6 +7,7 @@ from types import ModuleType
 import msgspec
 
 from forewarn.core import chunks, commands, declared_keys, facts, model, placement
+from forewarn.core.rollouts import commands as rollout_commands
 
 OTHERS = {
     "Approved.counts": True,
@@ -32,7 +33,9 @@ def defaults(module: ModuleType) -> Iterator[tuple[str, object]]:
 def test_a_flag_that_is_left_out_is_off_and_a_number_is_zero() -> None:
     """Else an old journal would be read as something that it does not say; the others are named above."""
     found = dict(
-        each for module in (chunks, commands, declared_keys, facts, model, placement) for each in defaults(module)
+        each
+        for module in (chunks, commands, declared_keys, facts, model, placement, rollout_commands)
+        for each in defaults(module)
     )
 
     assert {name: value for name, value in found.items() if value} == OTHERS

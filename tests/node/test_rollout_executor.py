@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.clocks import ManualClock, Timer
-from forewarn.core.commands import AdvanceRollout, Command, PauseRollout, ResumeRollout, StartRollout
+from forewarn.core.commands import Command
 from forewarn.core.facts import (
     AnyFact,
     Entry,
@@ -21,6 +21,7 @@ from forewarn.core.facts import (
     RolloutWaveStarted,
 )
 from forewarn.core.model import Vm
+from forewarn.core.rollouts.commands import AdvanceRollout, PauseRollout, ResumeRollout, StartRollout
 from forewarn.core.rollouts.model import HealthGate, HostStep, RolloutOperation, RolloutTerms
 from forewarn.drivers.simulated import SimulatedDriver, SimulatedSettings
 from forewarn.journal.memory import MemoryJournal

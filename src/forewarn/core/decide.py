@@ -72,6 +72,7 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.model import CANCELED_BY, Event
 from forewarn.core.notice import Rules
 from forewarn.core.rollouts import actions, advance, host_steps, steering
+from forewarn.core.rollouts import commands as rollout_commands
 from forewarn.core.turns import HasPassed
 
 _RECORD_SETS = frozenset(get_args(RecordSetChanged))
@@ -234,27 +235,27 @@ def decide(fleet: Fleet, command: Command, now: datetime, rules: Rules, has_pass
             return enrolment.record_fetched(fleet, command)
         case commands.RecordClockStep():
             return (ClockStepped(now, command.expected),)
-        case commands.AdvanceRollout():
+        case rollout_commands.AdvanceRollout():
             return advance.advance(fleet, command, now, rules)
-        case commands.DrainRolloutHost():
+        case rollout_commands.DrainRolloutHost():
             return actions.drain_host(fleet, command, now, rules)
-        case commands.ReportHostCommand():
+        case rollout_commands.ReportHostCommand():
             return actions.report_command(fleet, command, now, rules)
-        case commands.ReportRolloutCheck():
+        case rollout_commands.ReportRolloutCheck():
             return actions.report_check(fleet, command, now, rules)
-        case commands.StartRollout():
+        case rollout_commands.StartRollout():
             return steering.start(fleet, command, now, rules)
-        case commands.EditRollout():
+        case rollout_commands.EditRollout():
             return steering.edit(fleet, command, now, rules)
-        case commands.PauseRollout():
+        case rollout_commands.PauseRollout():
             return steering.pause(fleet, command, now)
-        case commands.ResumeRollout():
+        case rollout_commands.ResumeRollout():
             return steering.resume(fleet, command, now)
-        case commands.CancelRollout():
+        case rollout_commands.CancelRollout():
             return steering.cancel(fleet, command, now)
-        case commands.RetryHosts():
+        case rollout_commands.RetryHosts():
             return steering.retry(fleet, command, now)
-        case commands.SkipHost():
+        case rollout_commands.SkipHost():
             return steering.skip(fleet, command, now)
         case _:
             raise TypeError(f"no rule decides {type(command).__name__}")

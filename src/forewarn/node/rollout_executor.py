@@ -16,14 +16,7 @@ from math import ceil
 from typing import Any
 
 from forewarn.clocks import Timer, call_when_due, sleep, sleep_until
-from forewarn.core.commands import (
-    AdvanceRollout,
-    Command,
-    DrainRolloutHost,
-    HostCommandPurpose,
-    ReportHostCommand,
-    ReportRolloutCheck,
-)
+from forewarn.core.commands import Command
 from forewarn.core.errors import ForewarnError, PlanOutdated, Unavailable
 from forewarn.core.facts import (
     Announced,
@@ -39,6 +32,13 @@ from forewarn.core.model import NODE
 from forewarn.core.rollouts.actions import RolloutAction, RolloutActionKind, actions_due
 from forewarn.core.rollouts.active_hosts import limit_of
 from forewarn.core.rollouts.advance import is_due_again, wake_at
+from forewarn.core.rollouts.commands import (
+    AdvanceRollout,
+    DrainRolloutHost,
+    HostCommandPurpose,
+    ReportHostCommand,
+    ReportRolloutCheck,
+)
 from forewarn.core.rollouts.host_steps import run_of
 from forewarn.core.rollouts.model import HOST_ENDS, HostRun, Rollout, RolloutState
 from forewarn.core.rollouts.planning import predict_run

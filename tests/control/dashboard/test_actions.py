@@ -9,17 +9,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from forewarn.control.bodies import DeliveryReceipt
 from forewarn.control.notifications.worker import DeliveryStatus
-from forewarn.core.commands import (
-    CancelEvent,
-    Command,
-    OperateVm,
-    SetGroup,
-    SetSubscription,
-    StartRollout,
-    VmOperation,
-)
+from forewarn.core.commands import CancelEvent, Command, OperateVm, SetGroup, SetSubscription, VmOperation
 from forewarn.core.facts import Announced
 from forewarn.core.model import Caller, CallerKind, Role, Subscription, SubscriptionKind
+from forewarn.core.rollouts.commands import StartRollout
 from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
 from tests.control.dashboard.browsing import opened
 from tests.harness import ApiHarness

@@ -21,12 +21,9 @@ from forewarn.core.commands import (
     ChangeFleet,
     ImpactResult,
     OperateVm,
-    PauseRollout,
     RecordObservation,
     ReportImpact,
-    ReportRolloutCheck,
     SetSubscription,
-    StartRollout,
     VmOperation,
 )
 from forewarn.core.model import (
@@ -42,6 +39,7 @@ from forewarn.core.model import (
     SubscriptionKind,
     Vm,
 )
+from forewarn.core.rollouts.commands import PauseRollout, ReportRolloutCheck, StartRollout
 from forewarn.core.rollouts.model import HealthGate, RolloutOperation, RolloutTerms
 from tests.control.dashboard.browsing import opened
 from tests.control.dashboard.conftest import Browser

@@ -1,5 +1,6 @@
 """The dashboard in a real Chromium: login, live updates, actions, accessibility, hostile names, small screens."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,10 +9,12 @@ from playwright.sync_api import Browser, expect
 
 from forewarn.config.values import ListenAddress
 from forewarn.control.client import ControlClient
+from forewarn.control.server.change_stream import ChangeStream
 from forewarn.control.server.control_plane import ControlPlane
 from forewarn.control.server.sockets import ControlSockets
-from forewarn.core.commands import CancelEvent, ChangeFleet, Enrol, OperateVm, StartRollout, VmOperation
+from forewarn.core.commands import CancelEvent, ChangeFleet, Enrol, OperateVm, SetGroup, VmOperation
 from forewarn.core.model import Caller, CallerKind, Host, Role, Vm
+from forewarn.core.rollouts.commands import StartRollout
 from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
 from tests.control.dashboard.browsing import opened
 from tests.control.dashboard.test_login import token_of
@@ -30,6 +33,18 @@ CUT_OFF = """[...document.querySelectorAll("nav, .who, main *")]
     .filter((each) => getComputedStyle(each).overflowX !== "visible" && each.scrollWidth > each.clientWidth + 1)
     .map((each) => each.outerHTML.slice(0, 80))"""
 """What has to be scrolled sideways to be read."""
+COUNT_STREAMS = """
+    const Original = EventSource;
+    window.streams = [];
+    window.beats = 0;
+    window.EventSource = class extends Original {
+        constructor(...given) {
+            super(...given);
+            streams.push(this);
+            this.addEventListener("beat", () => { beats += 1; });
+        }
+    };
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +88,94 @@ def test_a_lost_connection_is_shown_and_recovers(chromium: Browser, harness: Api
         restart(harness)
         expect(page.locator("#connection")).to_have_text("live")
         expect(page.get_by_role("cell", name="web-0").first).to_be_visible()
+
+
+def test_a_connection_that_falls_silent_is_made_anew(chromium: Browser, harness: ApiHarness) -> None:
+    """Without an end or an error, as when a cable is pulled: the page says that it is lost, and connects again."""
+    with opened(chromium, harness) as page:
+        page.add_init_script(COUNT_STREAMS)
+        page.clock.install()
+        page.reload()
+        expect(page.locator("#connection")).to_have_text("live")
+        page.clock.fast_forward(41_000)
+        expect(page.locator("#connection")).to_have_class("lost")
+        expect(page.locator("#connection")).to_have_text("live")
+        assert page.evaluate("streams.map((each) => each.readyState)") == [2, 1]
+
+
+def test_heartbeats_keep_a_connection(chromium: Browser, harness: ApiHarness) -> None:
+    """However long nothing happens; they cause no fetch."""
+    harness.context.changes = ChangeStream(harness.node, harness.journal, heartbeat=0.05)
+    with opened(chromium, harness, "/vms") as page:
+        page.add_init_script(COUNT_STREAMS)
+        page.clock.install()
+        page.reload()
+        expect(page.locator("#connection")).to_have_text("live")
+        page.wait_for_timeout(500)  # the first fetch is over
+        fetched: list[str] = []
+        page.on("request", lambda request: fetched.append(request.url))
+        for _ in range(3):
+            heard = page.evaluate("beats")
+            page.clock.fast_forward(30_000)
+            page.wait_for_timeout(500)
+            assert page.evaluate("beats") > heard
+        assert page.evaluate("streams.map((each) => each.readyState)") == [1]
+        assert fetched == []
+
+
+def test_an_event_becomes_late_by_itself(chromium: Browser, harness: ApiHarness) -> None:
+    """Nothing is recorded when NotBefore passes: the start page and the page of the event are fetched regularly."""
+    restart(harness)
+    event = next(iter(harness.node.replica.fleet.events))
+    with opened(chromium, harness) as page:
+        page.clock.install()
+        page.reload()
+        expect(page.locator("#connection")).to_have_text("live")
+        expect(page.locator(".pill.late")).to_have_count(0)
+        harness.clock.advance(timedelta(hours=1))
+        page.clock.fast_forward(6_000)
+        expect(page.locator("td .pill.late")).to_be_visible()
+        page.goto(f"/events/{event}")
+        expect(page.locator("#connection")).to_have_text("live")
+        with page.expect_response(f"**/events/{event}"):
+            page.clock.fast_forward(6_000)
+
+
+def test_times_are_those_of_the_service(chromium: Browser, harness: ApiHarness) -> None:
+    """A browser with a clock that is 80 minutes fast calls nothing late; each fetch corrects it."""
+    restart(harness)
+    with opened(chromium, harness) as page:
+        page.clock.install(time=harness.clock.now() + timedelta(minutes=80))
+        page.reload()
+        expect(page.locator("#connection")).to_have_text("live")
+        expect(page.locator(".countdown")).to_have_text(re.compile("^14 min|^15 min"))
+        page.goto("/timeline")
+        expect(page.locator("#timeline a > title")).to_contain_text(re.compile(" 1[45] min "))
+        page.goto("/")
+        expect(page.locator("#connection")).to_have_text("live")
+        harness.clock.advance(timedelta(hours=1))
+        page.clock.fast_forward(6_000)
+        expect(page.locator(".countdown")).to_have_text(re.compile("^late by 4[45] min"))
+
+
+def test_a_field_that_is_typed_into_holds_back_nothing_else(chromium: Browser, harness: ApiHarness) -> None:
+    """The state of a VM or an event goes on being shown; what was entered stays."""
+    with opened(chromium, harness, "/vms/web-0") as page:
+        expect(page.locator("#connection")).to_have_text("live")
+        page.get_by_label("To host").fill("h")
+        restart(harness)
+        expect(page.locator("h1 .state")).to_have_text("announced")
+        expect(page.get_by_role("heading", name="Events")).to_be_visible()
+        expect(page.get_by_label("To host")).to_have_value("h")
+        event = next(iter(harness.node.replica.fleet.events))
+        harness.do(SetGroup(id="5" * 32, by=ANN, group="web", postpone_limit=3600))
+        page.goto(f"/events/{event}")
+        expect(page.locator("#connection")).to_have_text("live")
+        page.get_by_label("Minutes").fill("7")
+        harness.do(CancelEvent(id="f" * 32, by=ANN, event=event))
+        expect(page.locator("h1 .state")).to_have_text("Canceled")
+        expect(page.locator(".steps")).to_contain_text("Canceled")
+        expect(page.get_by_label("Minutes")).to_have_value("7")
 
 
 def test_an_ended_session_leads_to_the_login(chromium: Browser, harness: ApiHarness) -> None:

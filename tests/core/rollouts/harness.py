@@ -3,12 +3,13 @@
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from forewarn.core.commands import AdvanceRollout, CheckDeadlines, Command, ImpactResult, ReportImpact
+from forewarn.core.commands import CheckDeadlines, Command, ImpactResult, ReportImpact
 from forewarn.core.facts import AnyFact
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, EventStatus
 from forewarn.core.notice import Rules
 from forewarn.core.rollouts.advance import wake_at
+from forewarn.core.rollouts.commands import AdvanceRollout
 from forewarn.core.rollouts.model import HostRun, Rollout
 from tests.core.harness import NOON, FleetHarness
 

@@ -5,11 +5,12 @@ from contextlib import nullcontext
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.commands import SetMaintenance, StartRollout
+from forewarn.core.commands import SetMaintenance
 from forewarn.core.errors import Refused, Unknown
 from forewarn.core.facts import Announced, RolloutEnded
 from forewarn.core.model import EventStatus
 from forewarn.core.rollouts.checks import check_gate
+from forewarn.core.rollouts.commands import StartRollout
 from forewarn.core.rollouts.model import (
     HealthGate,
     HostStep,

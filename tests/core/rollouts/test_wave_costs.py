@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bench.rollout_planning import make_fleet
-from forewarn.core.commands import AdvanceRollout, StartRollout
 from forewarn.core.decide import enact
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE
 from forewarn.core.notice import Rules
+from forewarn.core.rollouts.commands import AdvanceRollout, StartRollout
 from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
 from tests.core.harness import NOON
 

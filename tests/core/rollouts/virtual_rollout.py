@@ -3,12 +3,13 @@
 import heapq
 from datetime import datetime, timedelta
 
-from forewarn.core.commands import AdvanceRollout, CheckDeadlines, Command, ImpactResult, ReportImpact, StartRollout
+from forewarn.core.commands import CheckDeadlines, Command, ImpactResult, ReportImpact
 from forewarn.core.decide import enact
 from forewarn.core.facts import Announced, AnyFact, FleetChanged, Started
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, GroupKind, GroupTerms, Host, Vm
 from forewarn.core.notice import Rules
+from forewarn.core.rollouts.commands import AdvanceRollout, StartRollout
 from forewarn.core.rollouts.model import RolloutTerms
 from tests.core.harness import ANN, NOON
 from tests.core.rollouts.rollout_checker import RolloutFactChecker

@@ -29,9 +29,11 @@ from forewarn.control.rollout_views import (
     view_rollout,
 )
 from forewarn.core.access import Action
-from forewarn.core.commands import (
+from forewarn.core.commands import Command
+from forewarn.core.errors import Refused, Unknown
+from forewarn.core.facts import Entry
+from forewarn.core.rollouts.commands import (
     CancelRollout,
-    Command,
     EditRollout,
     PauseRollout,
     ResumeRollout,
@@ -39,8 +41,6 @@ from forewarn.core.commands import (
     SkipHost,
     StartRollout,
 )
-from forewarn.core.errors import Refused, Unknown
-from forewarn.core.facts import Entry
 from forewarn.core.rollouts.model import RolloutState
 from forewarn.core.rollouts.planning import PlannedWave, RolloutPlan, check_saved
 from forewarn.core.rollouts.steering import find_rollout

@@ -14,11 +14,16 @@ from enum import StrEnum
 
 import msgspec
 
-from forewarn.core.commands import DrainRolloutHost, HostCommandPurpose, ReportHostCommand, ReportRolloutCheck
 from forewarn.core.facts import AnyFact, RolloutBlocked, RolloutChecked, RolloutHostChanged, RolloutPaused
 from forewarn.core.fleet import Fleet
 from forewarn.core.notice import Rules
 from forewarn.core.rollouts import host_steps
+from forewarn.core.rollouts.commands import (
+    DrainRolloutHost,
+    HostCommandPurpose,
+    ReportHostCommand,
+    ReportRolloutCheck,
+)
 from forewarn.core.rollouts.model import HostRun, HostStep, Rollout, RolloutState, run_key
 
 RECHECK = timedelta(seconds=30)

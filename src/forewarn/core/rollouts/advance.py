@@ -13,7 +13,6 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from forewarn.core.commands import AdvanceRollout
 from forewarn.core.errors import Refused
 from forewarn.core.facts import (
     AnyFact,
@@ -33,6 +32,7 @@ from forewarn.core.rollouts import host_steps, windows
 from forewarn.core.rollouts.actions import RECHECK
 from forewarn.core.rollouts.active_hosts import follow_hosts, limit_of
 from forewarn.core.rollouts.checks import expected_length
+from forewarn.core.rollouts.commands import AdvanceRollout
 from forewarn.core.rollouts.conflicts import conflicts, queue_reason
 from forewarn.core.rollouts.limits import Occupancy, next_wave
 from forewarn.core.rollouts.model import HostStep, RecordedLength, Rollout, RolloutResult, RolloutState

@@ -7,14 +7,7 @@ from msgspec.structs import replace
 
 from forewarn.core import hosts as host_rules
 from forewarn.core import lifecycle, moves
-from forewarn.core.commands import (
-    AdvanceRollout,
-    DrainHost,
-    DrainRolloutHost,
-    HostOperation,
-    OperateHost,
-    ReportHostCommand,
-)
+from forewarn.core.commands import DrainHost, HostOperation, OperateHost
 from forewarn.core.errors import PlanOutdated, Refused
 from forewarn.core.event_types import ANNOUNCEMENTS, LIVE_MIGRATION
 from forewarn.core.facts import (
@@ -31,6 +24,7 @@ from forewarn.core.model import Event, EventStatus
 from forewarn.core.notice import Rules
 from forewarn.core.operations import derive_id
 from forewarn.core.rollouts import windows
+from forewarn.core.rollouts.commands import AdvanceRollout, DrainRolloutHost, ReportHostCommand
 from forewarn.core.rollouts.limits import event_operation
 from forewarn.core.rollouts.model import (
     FailurePolicy,

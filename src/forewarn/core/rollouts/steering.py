@@ -3,15 +3,6 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from forewarn.core.commands import (
-    CancelRollout,
-    EditRollout,
-    PauseRollout,
-    ResumeRollout,
-    RetryHosts,
-    SkipHost,
-    StartRollout,
-)
 from forewarn.core.errors import Refused, Unknown, unknown
 from forewarn.core.facts import (
     AnyFact,
@@ -28,6 +19,15 @@ from forewarn.core.moves import may_be_uncordoned
 from forewarn.core.notice import Rules
 from forewarn.core.rollouts import host_steps
 from forewarn.core.rollouts.checks import check_terms, expected_length
+from forewarn.core.rollouts.commands import (
+    CancelRollout,
+    EditRollout,
+    PauseRollout,
+    ResumeRollout,
+    RetryHosts,
+    SkipHost,
+    StartRollout,
+)
 from forewarn.core.rollouts.conflicts import conflicts, queue_reason, why_refused
 from forewarn.core.rollouts.host_steps import run_of
 from forewarn.core.rollouts.model import (
