@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 
-from forewarn.core import facts, quiet_hours
-from forewarn.core.facts import Entry, RolloutEnded
+from forewarn.core import quiet_hours
+from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventStatus
+from forewarn.core.rollouts import facts as rollout_facts
 from forewarn.core.rollouts import windows
 from forewarn.core.rollouts.actions import RolloutActionKind, actions_due
+from forewarn.core.rollouts.facts import RolloutEnded
 from forewarn.core.rollouts.model import (
     HOST_ENDS,
     HostRun,
@@ -145,7 +147,7 @@ def detail_rollout(fleet: Fleet, rollout: Rollout, now: datetime) -> RolloutDeta
         fleet_windows=rollout.fleet_windows,
         check_detail=rollout.check_detail,
         is_checking=any(each.kind is RolloutActionKind.CHECK for each in actions_due(fleet, rollout, now)),
-        current=tuple(map(_view_run, current)),
+        current=tuple(map(view_run, current)),
         ended=_ended_runs(fleet, rollout),
         events=tuple(_view_event(fleet, event, now) for _, event in events),
         slowest=_slowest(fleet, [event for _, event in events], now),
@@ -173,9 +175,9 @@ def read_ended(entries: Iterable[Entry], name: str) -> EndedRollout | None:
     found: EndedRollout | None = None
     for entry in entries:
         for fact in entry.facts:
-            if not isinstance(fact, facts.RolloutFact) or name_of(fact) != name:
+            if not isinstance(fact, rollout_facts.RolloutFact) or name_of(fact) != name:
                 continue
-            if not isinstance(fact, facts.RolloutStarted) and name not in fleet.rollouts:
+            if not isinstance(fact, rollout_facts.RolloutStarted) and name not in fleet.rollouts:
                 continue  # its beginning is no longer in the journal
             if isinstance(fact, RolloutEnded):
                 found = EndedRollout(_detail_end(fleet, fact), count_waves(fleet, fleet.rollouts[name]))
@@ -265,7 +267,7 @@ def _wave_length(fleet: Fleet, rollout: Rollout, planned: RolloutPrediction) -> 
     return (planned.finish - planned.made_at) / max(planned.waves, 1)
 
 
-def _view_run(run: HostRun) -> RolloutHostView:
+def view_run(run: HostRun) -> RolloutHostView:
     return RolloutHostView(
         host=run.host,
         step=run.step,
@@ -282,7 +284,7 @@ def _ended_runs(fleet: Fleet, rollout: Rollout) -> tuple[RolloutHostView, ...]:
         return ()
     runs = (fleet.rollout_hosts.get(run_key(rollout.name, host)) for host in rollout.hosts)
     ended = (run for run in runs if run and run.step in HOST_ENDS and run.step is not HostStep.DONE)
-    return tuple(_view_run(run) for run, _ in zip(ended, range(_MOST_HOSTS), strict=False))
+    return tuple(view_run(run) for run, _ in zip(ended, range(_MOST_HOSTS), strict=False))
 
 
 def _view_event(fleet: Fleet, event: Event, now: datetime) -> WaitingEvent:
