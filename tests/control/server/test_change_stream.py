@@ -52,10 +52,12 @@ class Stream:
 
 
 @contextmanager
-def listening(harness: ApiHarness, token: str | None = None, **headers: str) -> Iterator[Stream]:
+def listening(
+    harness: ApiHarness, token: str | None = None, path: str = "/v1/changes", **headers: str
+) -> Iterator[Stream]:
     connection = harness.connect(token)
     bearing = {"Authorization": f"Bearer {token}"} if token else {}
-    connection.request("GET", "/v1/changes", headers={**bearing, **headers})
+    connection.request("GET", path, headers={**bearing, **headers})
     answer = connection.getresponse()
     if answer.status == 200:
         assert answer.readline() == b": still here\n"
@@ -263,6 +265,13 @@ def test_silence_is_broken_by_a_heartbeat(harness: ApiHarness) -> None:
     harness.context.changes = ChangeStream(harness.node, harness.journal, heartbeat=0.01)
     with listening(harness) as stream:
         assert [stream.answer.readline() for _ in range(3)] == [b"\n", b": still here\n", b"\n"]
+
+
+def test_heartbeats_are_events_for_who_asks_for_them(harness: ApiHarness) -> None:
+    """Scripts in a browser see no comments; a heartbeat has no id, so that a listener continues where it was."""
+    harness.context.changes = ChangeStream(harness.node, harness.journal, heartbeat=0.01)
+    with listening(harness, path="/v1/changes?beats=true") as stream:
+        assert stream.next() == {"event": "beat", "data": {}}
 
 
 def test_after_a_failure_of_the_journal_listeners_come_back_for_what_they_missed(harness: ApiHarness) -> None:

@@ -29,6 +29,14 @@ _After = Annotated[
     str | None, QueryParameter(max_length=40, description="As Last-Event-ID, for clients without headers.")
 ]
 
+_Beats = Annotated[
+    bool,
+    QueryParameter(
+        description="Send an event `beat` after 15 seconds without a change, for clients that cannot see the comment"
+        " that is sent otherwise, such as scripts in a browser."
+    ),
+]
+
 
 @reads("/", Action.READ_VMS, summary="Listen to changes", media_type=_MEDIA_TYPE, also={410: _GONE})
 async def listen(
@@ -36,10 +44,13 @@ async def listen(
     principal: PrincipalDependency,
     last_event_id: _LastEventId = None,
     after: _After = None,
+    *,
+    beats: _Beats = False,
 ) -> Stream | Response[str]:
     """Stream every fact as it is committed, from now on or after the last one received."""
     try:
-        changes: AsyncIterator[bytes] = await context.changes.listen(principal, last_event_id or after or "")
+        position = last_event_id or after or ""
+        changes: AsyncIterator[bytes] = await context.changes.listen(principal, position, beats=beats)
     except PositionTooOld as old:
         return Response(old.message().decode(), status_code=410, media_type=_MEDIA_TYPE, headers=_HEADERS)
     return Stream(changes, media_type=_MEDIA_TYPE, headers=_HEADERS)

@@ -5,7 +5,8 @@
     data: {"revision":4711,...}
 
 A listener that reconnects with the id of its last message gets the missed ones from the journal. A listener that
-reads too slowly is disconnected and can reconnect. Owners get the facts of their groups.
+reads too slowly is disconnected and can reconnect. Owners get the facts of their groups. Heartbeats are comments, or
+events for listeners that ask for them.
 """
 
 import asyncio
@@ -33,6 +34,8 @@ _WHOLE = 2**31
 """Position after the last fact of an entry."""
 _ID = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?")
 _BEAT = b": still here\n\n"
+_BEAT_EVENT = b"event: beat\ndata: {}\n\n"
+"""A heartbeat that scripts in a browser see; it has no id, because it is no position."""
 
 
 class StreamPosition(msgspec.Struct, frozen=True, order=True):
@@ -68,10 +71,15 @@ class ChangeListener:
     """One listener and its pending messages."""
 
     def __init__(
-        self, principal: Principal, most_waiting: int = _MOST_WAITING, heartbeat: float = _HEARTBEAT
+        self,
+        principal: Principal,
+        most_waiting: int = _MOST_WAITING,
+        heartbeat: float = _HEARTBEAT,
+        beat: bytes = _BEAT,
     ) -> None:
         self.principal = principal
         self._heartbeat = heartbeat
+        self._beat = beat
         self._most_waiting = most_waiting
         self._waiting: deque[bytes] = deque()
         self._size = 0
@@ -97,7 +105,7 @@ class ChangeListener:
             async with asyncio.timeout(self._heartbeat):
                 await self._something.wait()
         except TimeoutError:
-            return _BEAT
+            return self._beat
         self._something.clear()
         taken = b"".join(self._waiting)
         self._waiting.clear()
@@ -131,10 +139,14 @@ class ChangeStream:
         for listener in self._listeners:
             listener.end()
 
-    async def listen(self, principal: Principal, written: str) -> AsyncIterator[bytes]:
-        """Return the changes after a position, and all from now on; raise PositionTooOld."""
+    async def listen(self, principal: Principal, written: str, *, beats: bool = False) -> AsyncIterator[bytes]:
+        """Return the changes after a position, and all from now on; raise PositionTooOld.
+
+        ``beats``: heartbeats are events instead of comments.
+        """
         after = StreamPosition.read(written) if written else None
-        listener = ChangeListener(principal, heartbeat=self._heartbeat)
+        beat = _BEAT_EVENT if beats else _BEAT
+        listener = ChangeListener(principal, heartbeat=self._heartbeat, beat=beat)
         # Register first: what is committed while the past is read is queued.
         self._listeners.add(listener)
         now = self._node.replica.revision
