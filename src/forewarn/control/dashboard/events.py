@@ -8,6 +8,15 @@ from forewarn.core.approval import still_needed
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventStatus, EventType
 
+STATUS_COLOURS = {
+    "Scheduled": "announced",
+    "Started": "in-progress",
+    "Completed": "idle",
+    "Canceled": "deallocated",
+    "Failed": "failed",
+}
+"""The colour of each status, as VMs have it."""
+
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     """One event in a list."""

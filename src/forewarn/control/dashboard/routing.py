@@ -13,7 +13,7 @@ from litestar.params import QueryParameter
 from litestar.response import Redirect
 from litestar.types import ExceptionHandlersMap
 
-from forewarn.control.api.context import authenticate, principal_of
+from forewarn.control.api.context import authenticate, context_of, principal_of
 from forewarn.control.api.problems import answer_http, answer_unforeseen
 from forewarn.control.api.routing import ACTION, PUBLIC
 from forewarn.control.dashboard.rendering import render, texts
@@ -68,6 +68,7 @@ def html(
             "csrf": csrf_token(request.cookies.get(cookie, "")) if principal else "",
             "may": may,
             "static": digest(),
+            "now": context_of(request.scope).now(),
             "navigation": [(name, at, may[action.name.lower()]) for name, at, action in _NAVIGATION] if may else (),
             **values,
         },

@@ -7,22 +7,13 @@ from litestar import Request, Response, Router
 from litestar.params import FromPath
 
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
-from forewarn.control.dashboard.events import event_row
+from forewarn.control.dashboard.events import STATUS_COLOURS, event_row
 from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.core.access import Action
 from forewarn.core.model import EventStatus
 from forewarn.wire.document import render as render_document
 from forewarn.wire.versions import API_VERSIONS
-
-_COLOURS = {
-    "Scheduled": "announced",
-    "Started": "in-progress",
-    "Completed": "idle",
-    "Canceled": "deallocated",
-    "Failed": "failed",
-}
-"""The colour of each status, as VMs have it."""
 
 
 @page("/events/{id:str}", Action.READ_VMS)
@@ -50,7 +41,7 @@ async def show_event(
         documents=documents,
         rollout=present.rollout if present else "",
         row=event_row(context.fleet, present, context.now()) if present else None,
-        colours=_COLOURS,
+        colours=STATUS_COLOURS,
         last=await recent_lines(context, principal, event=timeline.id),
         postpone_limit=context.fleet.groups[present.group].terms.policy.postpone_limit if present else 0,
     )

@@ -8,11 +8,14 @@ from litestar import Request, Response, Router
 from litestar.params import FromQuery
 
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
+from forewarn.control.dashboard.events import STATUS_COLOURS
+from forewarn.control.dashboard.natural_order import natural_key
 from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.control.server.recent_events import EndedEvent
 from forewarn.core import lifecycle
 from forewarn.core.access import Action
+from forewarn.core.model import Event
 from forewarn.wire.azure_names import show_id, show_name
 
 _FINISHED = 500
@@ -52,7 +55,12 @@ def bars(events: Iterable[EndedEvent], by: str) -> list[TimelineBar]:
         for each in events
         for event in (each.event,)
     ]
-    return sorted(found, key=lambda bar: (bar.lane, bar.announced, bar.id))
+    return sorted(found, key=lambda bar: (natural_key(bar.lane), bar.announced, bar.id))
+
+
+def _concerns(event: Event, text: str) -> bool:
+    """Return whether a text is part of the name of the event's group, host, or one of its VMs."""
+    return any(text in name.casefold() for name in (event.group, event.host, *event.resources))
 
 
 @page("/timeline", Action.READ_VMS)
@@ -62,19 +70,34 @@ async def show_timeline(
     principal: PrincipalDependency,
     by: FromQuery[str] = "group",
     group: FromQuery[str] = "",
+    search: FromQuery[str] = "",
 ) -> Response[bytes]:
-    """Draw the events of all groups, or of one."""
+    """Draw the events of all groups, or of one, or those whose names match a search."""
     by = by if by in ("group", "host") else "group"
     if by == "host" and not principal.may(Action.READ_HOSTS):
         by = "group"
-    finished = await context.recent.ended(principal, _FINISHED, group)
-    events = [event for event in principal.known_events(context.fleet) if group in ("", event.group)][:_MOST]
+    text = search.strip().casefold()
+    ended = await context.recent.ended(principal, _FINISHED, group)
+    finished = [each for each in ended if _concerns(each.event, text)]
+    unfinished = (event for event in principal.known_events(context.fleet) if group in ("", event.group))
+    events = [event for event in unfinished if _concerns(event, text)][:_MOST]
     known = [EndedEvent(event, event.announced_at, "", context.recent.approvals_of(event.id)) for event in events]
-    data = msgspec.json.encode({"now": context.now().timestamp(), "bars": bars((*finished, *known), by)}).decode()
+    data = msgspec.json.encode(bars((*finished, *known), by)).decode()
     data = data.replace("<", "\\u003c")  # it stands inside an element
     last = await recent_lines(context, principal, limit=8, **({"group": group} if group else {}))
     total = len(known) + len(finished)
-    return html(request, "timeline.html", section="timeline", data=data, by=by, group=group, total=total, last=last)
+    return html(
+        request,
+        "timeline.html",
+        section="timeline",
+        data=data,
+        by=by,
+        group=group,
+        search=search,
+        colours=STATUS_COLOURS,
+        total=total,
+        last=last,
+    )
 
 
 timeline = Router("/", route_handlers=[show_timeline])

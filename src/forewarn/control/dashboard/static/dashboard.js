@@ -1,5 +1,5 @@
 // Every page: times, live regions, actions. Each part is a module of its own.
-import { showTimes } from "./times.js";
+import { setClock, showTimes } from "./times.js";
 import { follow, rememberRegions } from "./live.js";
 import { enableActions } from "./actions.js";
 import { redeemLink } from "./login.js";
@@ -35,6 +35,7 @@ function showCurrentPage() {
   if (current) nav.scrollLeft = current.offsetLeft - nav.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
 }
 
+setClock(document.body);
 showCurrentPage();
 redeemLink();
 rememberRegions();

@@ -1,8 +1,10 @@
 // Live updates: when the service tells of a change, the page is fetched again and its regions that differ are replaced.
 import { text } from "./texts.js";
+import { setClock } from "./times.js";
 
 const QUIET = 60; // ms: changes that come together cause one fetch
 const RETRY = 1000;
+const SILENCE = 40_000; // the service sends something every 15 s
 const regions = new Map(); // the HTML of each region as the service sent it, before times were made local
 let isReplaced = false; // whether the page shows an error instead of its own content
 
@@ -14,6 +16,7 @@ export function follow(prepare) {
   let current = null; // what stops the fetch that is under way
   let again = false;
   let source = null;
+  let silence = null;
   let next = 0; // not before this time: a page that takes long to render is fetched less often
 
   function show(isConnected) {
@@ -22,16 +25,28 @@ export function follow(prepare) {
   }
 
   function connect() {
-    source = new EventSource("/v1/changes");
-    source.onopen = () => { show(true); schedule(); };
-    source.onerror = () => {
-      show(false);
-      source.close();
-      schedule(); // the page then tells whether the session has ended
-      setTimeout(connect, RETRY);
-    };
-    for (const kind of document.body.dataset.kinds.split(" ")) source.addEventListener(kind, schedule);
-    source.onmessage = schedule;
+    source = new EventSource("/v1/changes?beats=true");
+    const change = () => { listen(); schedule(); };
+    source.onopen = () => { show(true); change(); };
+    source.onerror = reconnect;
+    source.addEventListener("beat", () => { listen(); if (status.classList.contains("lost")) schedule(); });
+    for (const kind of document.body.dataset.kinds.split(" ")) source.addEventListener(kind, change);
+    source.onmessage = change;
+    listen();
+  }
+
+  function reconnect() {
+    show(false);
+    clearTimeout(silence);
+    source.close();
+    schedule(); // the page then tells whether the session has ended
+    setTimeout(connect, RETRY);
+  }
+
+  // A connection can be lost without an end, as when a cable is pulled.
+  function listen() {
+    clearTimeout(silence);
+    silence = setTimeout(() => { current?.abort(); reconnect(); }, SILENCE);
   }
 
   function schedule() {
@@ -56,6 +71,7 @@ export function follow(prepare) {
       const to = new URL(response.url);
       if (response.redirected && to.pathname === "/login") { leave(to); return true; }
       const content = await response.text();
+      if (source.readyState === EventSource.OPEN) show(true); // a fetch before this one may have failed
       if (response.ok) { if (replace(content, prepare)) again = true; }
       else if (response.status === 403 || response.status === 404) replaceMain(content);
       return response.ok;
@@ -108,6 +124,7 @@ function replaceMain(html) {
 function replace(html, prepare) {
   if (isReplaced) { location.reload(); return false; }
   const fresh = new DOMParser().parseFromString(html, "text/html");
+  setClock(fresh.body);
   let isChanged = false;
   let isLeft = false;
   for (const region of document.querySelectorAll("[data-region]")) {

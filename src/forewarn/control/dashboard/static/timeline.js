@@ -1,6 +1,6 @@
 // The timeline: bars by lane as SVG; zoom and pan by buttons, keys, Ctrl and wheel, and dragging; the time goes on in it.
 import { text } from "./texts.js";
-import { left as timeLeft, shown, zoned } from "./times.js";
+import { left as timeLeft, now as present, shown, zoned } from "./times.js";
 
 const NAMES = "http://www.w3.org/2000/svg";
 const UNIT = parseFloat(getComputedStyle(document.documentElement).fontSize) / 16; // texts are larger on a wall display
@@ -8,6 +8,7 @@ const ROW = 24 * UNIT;
 const TOP = 28 * UNIT;
 const LETTER = 7 * UNIT; // about the width of one
 const NARROW = 640;
+const HOUR = 3600;
 const STEPS = [10, 30, 60, 300, 900, 3600, 3 * 3600, 6 * 3600, 12 * 3600, 86400, 7 * 86400];
 let view = null; // [begin, end] in seconds
 let bars = [];
@@ -22,14 +23,15 @@ function node(name, attributes, ...children) {
   return made;
 }
 
-const seconds = () => Date.now() / 1000;
+const seconds = () => present() / 1000;
 
 export function drawTimeline() {
   const svg = document.getElementById("timeline");
   const data = document.getElementById("timeline-data");
   if (!svg || !data) return;
-  bars = JSON.parse(data.textContent).bars;
-  if (!view) fit();
+  bars = JSON.parse(data.textContent);
+  svg.setAttribute("aria-label", document.getElementById("timeline-total").textContent);
+  if (!view) showNow();
   const redraw = () => paint(svg);
   if (!ticking) {
     ticking = setInterval(() => moving.forEach((move) => move(seconds())), 1000);
@@ -68,14 +70,29 @@ function listen(svg, redraw) {
   });
   for (const button of document.querySelectorAll("[data-pan]")) button.onclick = () => { pan(Number(button.dataset.pan) * 0.5); redraw(); };
   for (const button of document.querySelectorAll("[data-zoom]")) button.onclick = () => { zoom(Number(button.dataset.zoom)); redraw(); };
-  for (const button of document.querySelectorAll("[data-now]")) button.onclick = () => { fit(); redraw(); };
+  for (const button of document.querySelectorAll("[data-show]")) button.onclick = () => { button.dataset.show === "all" ? showAll() : showNow(); redraw(); };
 }
 
-function fit() {
+function showAll() {
+  show(-Infinity, Infinity);
+}
+
+// An hour back and three ahead, or less; everything if nothing happens within that. One far event does not squeeze the others.
+function showNow() {
   const now = seconds();
-  const begin = Math.min(now - 900, ...bars.map((bar) => bar.announced).slice(-200));
-  const end = Math.max(now + 900, ...bars.map((bar) => endOf(bar, now)).slice(-200));
-  view = [begin - (end - begin) * 0.03, end + (end - begin) * 0.05];
+  const isNear = bars.some((bar) => endOf(bar, now) > now - HOUR);
+  if (isNear) show(now - HOUR, now + 3 * HOUR);
+  else showAll();
+}
+
+// Show the events between two times, a quarter of an hour around now at least.
+function show(from, to) {
+  const now = seconds();
+  const begin = bars.reduce((first, bar) => Math.min(first, bar.announced), now - HOUR / 4);
+  const end = bars.reduce((last, bar) => Math.max(last, endOf(bar, now), bar.not_before), now + HOUR / 4);
+  view = [Math.max(begin, from), Math.min(end, to)];
+  const span = view[1] - view[0];
+  view = [view[0] - span * 0.03, view[1] + span * 0.05];
 }
 
 function pan(share) {
@@ -93,7 +110,7 @@ function middle() {
   return now > view[0] && now < view[1] ? now : (view[0] + view[1]) / 2;
 }
 
-const endOf = (bar, now) => bar.ended ?? Math.max(bar.not_before, now);
+const endOf = (bar, now) => bar.ended ?? (bar.started ? now : Math.max(bar.not_before, now));
 const isNarrow = (svg) => svg.clientWidth < NARROW;
 const leftOf = (svg) => (isNarrow(svg) ? 0 : 160 * UNIT);
 
@@ -136,7 +153,7 @@ function paint(svg) {
   }
   for (const lane of lanes) {
     parts.push(node("line", { class: "grid", x1: 0, x2: width, y1: lane.top, y2: lane.top }));
-    const name = node("svg", { x: 0, y: lane.top, width: head ? width : left - 8, height: ROW }, node("title", {}, lane.name), node("text", { class: "lane", x: 4, y: (head ? 14 : 18) * UNIT }, lane.name));
+    const name = node("svg", { x: 0, y: lane.top, width: head ? width : left - 8, height: ROW }, node("title", {}, lane.name), node("text", { class: "lane", x: 4, y: (head ? 14 : 18) * UNIT }, fitted(lane.name, (head ? width : left) - 16)));
     parts.push(name);
     for (const [bar, row] of lane.bars) parts.push(drawBar(bar, lane.top + head + 4 * UNIT + row * ROW, now, place, clip, width));
   }
@@ -154,6 +171,17 @@ function paint(svg) {
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
   svg.replaceChildren(...parts);
   if (focused) svg.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+}
+
+// The text, or as much of it as fits, with an ellipsis.
+function fitted(words, room) {
+  const paint = document.createElement("canvas").getContext("2d");
+  const { fontFamily } = getComputedStyle(document.body);
+  paint.font = `600 ${12 * UNIT}px ${fontFamily}`;
+  const letters = [...words];
+  if (paint.measureText(words).width <= room) return words;
+  while (letters.length && paint.measureText(`${letters.join("")}…`).width > room) letters.pop();
+  return `${letters.join("")}…`;
 }
 
 function drawBar(bar, y, now, place, clip, width) {
@@ -179,10 +207,10 @@ function drawBar(bar, y, now, place, clip, width) {
   };
   grow(now);
   if (bar.ended === null) moving.push(grow);
-  const isInside = (at) => at >= bar.announced && at <= (bar.ended ?? Infinity) && clip(at) === place(at);
+  const isInside = (at) => at >= bar.announced && at <= endOf(bar, now) && clip(at) === place(at);
   if (isInside(bar.not_before)) link.append(node("line", { class: "mark", x1: place(bar.not_before), x2: place(bar.not_before), y1: y - 2, y2: y + high + 2 }));
   for (const [by, at] of bar.approvals) {
-    if (isInside(at)) link.append(node("circle", { class: "approval", cx: place(at), cy: y + high / 2, r: 4 }, node("title", {}, `${text("approved")} ${by} ${shown(new Date(at * 1000))}`)));
+    if (isInside(at)) link.append(node("circle", { class: "approval", cx: place(at), cy: y + high + 3 * UNIT, r: 3 * UNIT }, node("title", {}, `${text("approved")} ${by} ${shown(new Date(at * 1000))}`)));
   }
   return link;
 }

@@ -3,6 +3,17 @@ import { text } from "./texts.js";
 
 const KEY = "forewarn-zone";
 let ticking = null;
+let offset = 0; // ms by which the clock of the service is ahead of the clock of the browser
+
+// The page carries the time of the service: the clock of the browser may be wrong.
+export function setClock(body) {
+  if (body.dataset.now) offset = Number(body.dataset.now) * 1000 - Date.now();
+}
+
+// The time of the service, in ms since 1970.
+export function now() {
+  return Date.now() + offset;
+}
 
 function isUtc() {
   return localStorage.getItem(KEY) === "utc";
@@ -13,15 +24,16 @@ export function zoned(options) {
   return isUtc() ? { ...options, timeZone: "UTC" } : options;
 }
 
-const TIME = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
-const DAY = { year: "numeric", month: "2-digit", day: "2-digit" };
-const formats = new Map(); // to make one takes longer than to use it a hundred times
+function dayAndTime(date) {
+  const written = new Date(date - (isUtc() ? 0 : date.getTimezoneOffset() * 60e3)).toISOString();
+  return [written.slice(0, 10), written.slice(11, 19)];
+}
 
+// The time, with its date unless that is today.
 export function shown(date) {
-  const isFar = Math.abs(date - Date.now()) > 12 * 3600e3;
-  const key = `${isFar} ${isUtc()}`;
-  if (!formats.has(key)) formats.set(key, new Intl.DateTimeFormat(undefined, zoned(isFar ? { ...DAY, ...TIME } : TIME)));
-  return formats.get(key).format(date) + (isUtc() ? " UTC" : "");
+  const [day, time] = dayAndTime(date);
+  const [today] = dayAndTime(new Date(now()));
+  return `${day === today ? "" : `${day} `}${time}${isUtc() ? " UTC" : ""}`;
 }
 
 export function left(seconds) {
@@ -32,13 +44,13 @@ export function left(seconds) {
 
 function tick() {
   for (const each of document.querySelectorAll(".elapsed")) {
-    const passed = left((Date.now() - new Date(each.dataset.since)) / 1000);
+    const passed = left((now() - new Date(each.dataset.since)) / 1000);
     if (each.textContent !== passed) each.textContent = passed;
   }
   for (const each of document.querySelectorAll(".countdown")) {
-    const rest = (new Date(each.dataset.until) - Date.now()) / 1000;
-    const now = rest < 0 && each.hasAttribute("data-late") ? `${text("late")} ${left(-rest)}` : left(rest);
-    if (each.textContent !== now) each.textContent = now;
+    const rest = (new Date(each.dataset.until) - now()) / 1000;
+    const said = rest < 0 && each.hasAttribute("data-late") ? `${text("late")} ${left(-rest)}` : left(rest);
+    if (each.textContent !== said) each.textContent = said;
   }
 }
 
