@@ -266,6 +266,9 @@ def test_what_cannot_be_undone_is_marked(chromium: Browser, prepared: tuple[ApiH
             page.goto(path.format(**events))
             marked = page.locator("main [data-irreversible]").all_text_contents()
             assert {each.partition(" (")[0].strip() for each in marked} == expected, path
+        page.goto("/notifications")
+        page.get_by_role("button", name="Remove").click()
+        expect(page.locator("dialog").get_by_role("listitem")).to_have_text("ops")
 
 
 def test_a_rollout_names_its_hosts(chromium: Browser, prepared: tuple[ApiHarness, dict[str, str]]) -> None:

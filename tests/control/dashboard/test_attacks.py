@@ -65,7 +65,7 @@ PAGES = (
 )
 EXPORTS = tuple(
     f"/export/{name}.{form}"
-    for name in ("vms", "groups", "events", "hosts", "rollouts", "tokens", "subscriptions")
+    for name in ("vms", "groups", "events", "attention", "hosts", "rollouts", "refused", "tokens", "subscriptions")
     for form in ("csv", "json")
 )
 

@@ -462,16 +462,23 @@ EXPORTS = {
     "vms": {"operator", "owner", "viewer"},
     "groups": {"operator", "owner", "viewer"},
     "events": {"operator", "owner", "viewer"},
+    "attention": {"operator", "owner", "viewer"},
     "hosts": {"operator", "viewer"},
     "rollouts": {"operator", "viewer"},
+    "rollout-hosts": {"operator", "viewer"},
+    "rollout-events": {"operator", "viewer"},
+    "refused": {"operator", "viewer"},
     "tokens": {"operator"},
     "subscriptions": {"operator"},
 }
+FILTERED = {"rollout-hosts": "?rollout=kernel", "rollout-events": "?rollout=kernel"}
+"""What has to be given for an export."""
 LINKS = {
-    "/": "events",
+    "/": "attention",
     "/fleet": "vms",
     "/timeline": "events",
     "/rollouts": "rollouts",
+    "/rollouts/kernel": "rollout-hosts",
     "/vms": "vms",
     "/hosts": "hosts",
     "/groups": "groups",
@@ -484,13 +491,16 @@ LINKS = {
 def test_a_page_with_a_list_leads_to_its_exports(harness: ApiHarness, browser: Browser) -> None:
     """As CSV and as JSON; those of the history have its filters."""
     harness.do(OperateVm(id="1" * 32, by=ANN, operation=VmOperation.RESTART, vm="web-0"))
+    start_rollout(harness)
+    harness.context.authenticator.refused_by["10.0.0.9"] += 1
     browser.log_in(token_of(harness))
 
-    for path, name in LINKS.items():
+    links = [*LINKS.items(), ("/rollouts/kernel", "rollout-events"), ("/health", "refused")]
+    for path, name in links:
         body = browser.get(path).body.decode()
         for form in ("csv", "json"):
-            assert f'href="/export/{name}.{form}"' in body, path
-    assert set(LINKS.values()) == set(EXPORTS)
+            assert f'href="/export/{name}.{form}{FILTERED.get(name, "")}"' in body, path
+    assert {name for _, name in links} == set(EXPORTS)
     body = browser.get("/history?vm=web-0").body.decode()
     for form in ("csv", "jsonl"):
         assert f'href="/v1/history/export?vm=web-0&amp;format={form}"' in body
@@ -529,12 +539,14 @@ def test_a_list_is_exported_to_its_roles(harness: ApiHarness, browser: Browser, 
     harness.do(OperateVm(id="1" * 32, by=ANN, operation=VmOperation.RESTART, vm="web-0"))
     terms = RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True)
     harness.do(StartRollout(id="9" * 32, by=ANN, name="kernel", terms=terms))
+    harness.advance_rollouts()
+    harness.context.authenticator.refused_by["10.0.0.9"] += 1
     hook = Subscription("s1", "ops", SubscriptionKind.WEBHOOK, "https://example.org/path", "c2VjcmV0")
     harness.do(SetSubscription(id="8" * 32, by=ANN, subscription=hook))
     browser.log_in(token_of(harness, role, groups=("web",) if role is Role.OWNER else ()))
 
     for name, roles in EXPORTS.items():
-        said = browser.get(f"/export/{name}.json"), browser.get(f"/export/{name}.csv")
+        said = [browser.get(f"/export/{name}.{form}{FILTERED.get(name, '')}") for form in ("json", "csv")]
         assert [each.status for each in said] == [200 if role in roles else 403] * 2, name
         if role in roles:
             assert len(said[0].json) == len(said[1].body.decode().splitlines()) - 1 > 0, name
@@ -545,7 +557,7 @@ def test_a_list_is_exported_to_its_roles(harness: ApiHarness, browser: Browser, 
     assert browser.get("/export/secrets.csv").status == 404
 
 
-@pytest.mark.parametrize("name", list(EXPORTS))
+@pytest.mark.parametrize("name", [name for name in EXPORTS if name != "rollout-hosts"])
 def test_an_empty_list_is_exported_with_the_names_of_its_columns(
     harness: ApiHarness, browser: Browser, name: str
 ) -> None:
@@ -558,6 +570,50 @@ def test_an_empty_list_is_exported_with_the_names_of_its_columns(
     else:
         assert browser.get(f"/export/{name}.json").json == []
         assert browser.get(f"/export/{name}.csv").body.decode().splitlines() == [",".join(LISTS[name].columns)]
+
+
+def start_rollout(harness: ApiHarness) -> None:
+    terms = RolloutTerms(operation=RolloutOperation.REBOOT, hosts=("h1",))
+    harness.do(StartRollout(id="9" * 32, by=ANN, name="kernel", terms=terms))
+    harness.advance_rollouts()
+
+
+def test_an_export_has_the_filters_of_its_page(harness: ApiHarness, browser: Browser) -> None:
+    """The link on the page has them, and the file has what the page lists."""
+    harness.do(DeallocateVm(id="1" * 32, by=ANN, vm="web-1"))
+    start_rollout(harness)
+    browser.log_in(token_of(harness))
+    rows = {
+        "/vms?group=web": ("/export/vms.json?group=web", {"web-0", "web-1"}),
+        "/vms?group=web&state=deallocated": ("/export/vms.json?group=web&state=deallocated", {"web-1"}),
+        "/vms?host=h2&search=D": ("/export/vms.json?search=D&host=h2", {"db"}),
+        "/fleet?search=pool": ("/export/vms.json?search=pool", {"pool_0"}),
+        "/groups?search=P": ("/export/groups.json?search=P", {"pool"}),
+        "/hosts?search=2": ("/export/hosts.json?search=2", {"h2"}),
+    }
+    for page, (export, names) in rows.items():
+        assert f'href="{export}"' in unescape(browser.get(page).body.decode()), page
+        assert {row["name"] for row in browser.get(export).json} == names, export
+    assert len(browser.get("/export/attention.json").json) == len(harness.node.replica.fleet.events) > 0
+    assert browser.get("/export/attention.json?only=failed").json == []
+    assert {row["host"] for row in browser.get("/export/events.json?host=h1").json} == {"h1"}
+    assert browser.get("/export/events.json?host=h2").json == []
+    assert [row["host"] for row in browser.get("/export/rollout-hosts.json?rollout=kernel").json] == ["h1"]
+    assert len(browser.get("/export/rollout-events.json?rollout=kernel").json) == 2
+
+
+def test_the_export_of_a_group_has_its_ended_events(harness: ApiHarness, browser: Browser) -> None:
+    """When each ended, and why; those of other groups are not in it."""
+    for number, vm in enumerate(("web-0", "db")):
+        made = harness.do(OperateVm(id=f"{number + 1:032x}", by=ANN, operation=VmOperation.RESTART, vm=vm))
+        harness.finish(next(fact.event.id for fact in made if isinstance(fact, StartedAtOnce)))
+    browser.log_in(token_of(harness))
+    link = "/export/events.json?group=web&finished=yes"
+    assert link in unescape(browser.get("/groups/web").body.decode())
+
+    (row,) = browser.get(link).json
+    assert (row["resources"], row["status"], bool(row["ended_at"])) == (["web-0"], "Completed", True)
+    assert browser.get("/export/events.json?group=web").json == []
 
 
 def test_a_spreadsheet_takes_no_cell_for_a_formula() -> None:

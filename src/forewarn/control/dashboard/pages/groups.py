@@ -11,10 +11,17 @@ from forewarn.control.dashboard.events import event_row
 from forewarn.control.dashboard.natural_order import natural_key
 from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import html, page
-from forewarn.core.access import Action
+from forewarn.core.access import Action, Principal
+from forewarn.core.fleet import Fleet
 from forewarn.core.model import EventStatus
 
 _MOST = 500
+
+
+def group_names(fleet: Fleet, principal: Principal, search: str) -> list[str]:
+    """Return the names of visible groups that contain a text, in natural order."""
+    wanted = search.lower()
+    return sorted((name for name in principal.known_groups(fleet) if wanted in name.lower()), key=natural_key)
 
 
 @page("/groups", Action.READ_VMS)
@@ -26,8 +33,7 @@ async def list_groups(
 ) -> Response[bytes]:
     """List groups by name, with their enrolment."""
     fleet = context.fleet
-    wanted = search.lower()
-    names = sorted((name for name in principal.known_groups(fleet) if wanted in name.lower()), key=natural_key)
+    names = group_names(fleet, principal, search)
     idle_after = context.node.writer.rules.idle_after
     rows = [views.view_group(fleet, fleet.groups[name], context.last_asked, idle_after) for name in names[:_MOST]]
     last = await recent_lines(context, principal, limit=8)

@@ -13,9 +13,16 @@ from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.control.dashboard.states import events_by_vm, state_of
 from forewarn.core.access import Action
+from forewarn.core.fleet import Fleet
 from forewarn.core.model import EventStatus
 
 _MOST = 1_000
+
+
+def host_names(fleet: Fleet, search: str) -> list[str]:
+    """Return the names of hosts that contain a text, in natural order."""
+    wanted = search.lower()
+    return sorted((name for name in fleet.hosts if wanted in name.lower()), key=natural_key)
 
 
 @page("/hosts", Action.READ_HOSTS)
@@ -27,8 +34,7 @@ async def list_hosts(
 ) -> Response[bytes]:
     """List hosts by name."""
     fleet = context.fleet
-    wanted = search.lower()
-    names = sorted((name for name in fleet.hosts if wanted in name.lower()), key=natural_key)
+    names = host_names(fleet, search)
     rows = [(name, len(fleet.vms_on(name)), fleet.state_of(name), name in fleet.cordoned) for name in names[:_MOST]]
     last = await recent_lines(context, principal, limit=8)
     return html(

@@ -116,6 +116,15 @@ def troubles(context: ApiContext, principal: Principal) -> FleetTroubles:
     )
 
 
+async def attention(context: ApiContext, principal: Principal) -> Overview:
+    """Return the events that failed lately, and the unfinished ones of the next hours, the most urgent first."""
+    failures = await context.recent.failures(principal)
+    now, fleet = context.now(), context.fleet
+    failed = [event_row(fleet, each.event, now, each.at, each.reason) for each in failures]
+    found = overview(fleet, principal.known_events(fleet), now)
+    return msgspec.structs.replace(found, rows=[*failed, *found.rows])
+
+
 @page("/", Action.READ_VMS)
 async def tonight(
     request: Request[Any, Any, Any],
@@ -124,12 +133,9 @@ async def tonight(
     only: FromQuery[str] = "",
 ) -> Response[bytes]:
     """Show what happens in the next hours, what is late, and what failed; or only events with one of the reasons."""
-    failures = await context.recent.failures(principal)
     last = await recent_lines(context, principal, limit=8)
-    now, fleet = context.now(), context.fleet
-    failed = [event_row(fleet, each.event, now, each.at, each.reason) for each in failures]
-    found = overview(fleet, principal.known_events(fleet), now)
-    rows = [(reasons_of(row), row) for row in (*failed, *found.rows)]
+    found = await attention(context, principal)
+    rows = [(reasons_of(row), row) for row in found.rows]
     counts = Counter(str(reason) for reasons, _ in rows for reason in reasons)
     only = only if only in _URGENCY else ""
     return html(

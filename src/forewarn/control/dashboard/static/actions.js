@@ -19,7 +19,7 @@ export function enableActions() {
     const more = { title: button.textContent, isIrreversible: button.hasAttribute("data-irreversible"), hasTerms: button.hasAttribute("data-terms"), note };
     if (pause) await askToPause(pause, more);
     else if (bulk) ask([{ method: "POST", path: "/v1/vms/operations", body: { operation: bulk, select: { names: selectedVms() } }, names: selectedVms(), hasPreview: true }], more);
-    else ask([{ method, path, body: JSON.parse(body), names: [subject], hasPreview }], more);
+    else ask([{ method, path, body: JSON.parse(body), names: [subject ?? button.closest("tr").querySelector("bdi").textContent], hasPreview }], more);
   });
   document.addEventListener("submit", (event) => {
     const form = event.target;
