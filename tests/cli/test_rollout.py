@@ -11,7 +11,7 @@ from forewarn.cli.rollout import _row
 from forewarn.cli.rollout_output import rollout_lines
 from forewarn.control.client import ControlClient
 from forewarn.control.rollout_views import RolloutDetail, RolloutHostView, RolloutView
-from forewarn.core.facts import RolloutWaveStarted
+from forewarn.core.rollouts.facts import RolloutWaveStarted
 from forewarn.core.rollouts.model import HostStep, RolloutOperation, RolloutTerms
 from tests.cli.conftest import Forewarn
 from tests.harness import ApiHarness

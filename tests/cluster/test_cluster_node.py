@@ -13,7 +13,7 @@ from forewarn.control.notifications.dispatcher import Dispatcher
 from forewarn.control.notifications.notification import Notification
 from forewarn.core.commands import Approve, SetSubscription
 from forewarn.core.errors import Unavailable
-from forewarn.core.facts import FORMAT
+from forewarn.core.fact import FORMAT
 from forewarn.core.model import Caller, CallerKind, Subscription, SubscriptionKind
 from forewarn.journal.port import AppendUnknown, JournalFailed
 from forewarn.journal.shared import NodeReport

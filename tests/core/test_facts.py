@@ -5,8 +5,8 @@ from typing import get_args
 import msgspec
 import pytest
 
+from forewarn.core.fact import FORMAT
 from forewarn.core.facts import (
-    FORMAT,
     AccessFact,
     AnyFact,
     Attempted,
@@ -22,11 +22,11 @@ from forewarn.core.facts import (
     ObservationRecorded,
     RecordChanged,
     RecordSetChanged,
-    RolloutFact,
     Selected,
     Started,
 )
 from forewarn.core.model import GroupKind, GroupTerms, Host, StartCause, Vm
+from forewarn.core.rollouts.facts import RolloutFact
 from tests.core.harness import ANN, NOON
 
 RELEASED = {

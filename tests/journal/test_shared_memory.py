@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from forewarn.clocks import ManualClock, SystemClock
-from forewarn.core.facts import FORMAT
+from forewarn.core.fact import FORMAT
 from forewarn.journal.port import AppendUnknown, Journal, NotWritten
 from forewarn.journal.shared import JournalDiverged, LeaseLost, NodeReport
 from forewarn.journal.shared_memory import SharedMemoryJournal, SharedMemoryStore

@@ -11,17 +11,16 @@ from msgspec.structs import replace
 
 from forewarn.clocks import ManualClock, Timer
 from forewarn.core.commands import Command
-from forewarn.core.facts import (
-    AnyFact,
-    Entry,
+from forewarn.core.facts import AnyFact, Entry
+from forewarn.core.model import Vm
+from forewarn.core.rollouts.commands import AdvanceRollout, PauseRollout, ResumeRollout, StartRollout
+from forewarn.core.rollouts.facts import (
     RolloutChecked,
     RolloutEnded,
     RolloutHostChanged,
     RolloutStarted,
     RolloutWaveStarted,
 )
-from forewarn.core.model import Vm
-from forewarn.core.rollouts.commands import AdvanceRollout, PauseRollout, ResumeRollout, StartRollout
 from forewarn.core.rollouts.model import HealthGate, HostStep, RolloutOperation, RolloutTerms
 from forewarn.drivers.simulated import SimulatedDriver, SimulatedSettings
 from forewarn.journal.memory import MemoryJournal

@@ -4,8 +4,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from forewarn.core.facts import Announced, AnyFact, Approved, Attempted, Completed, Entry, RolloutHostChanged, Started
+from forewarn.core.facts import Announced, AnyFact, Approved, Attempted, Completed, Entry, Started
 from forewarn.core.model import NODE, Caller, CallerKind, Operation
+from forewarn.core.rollouts.facts import RolloutHostChanged
 from forewarn.core.rollouts.model import HostStep
 from forewarn.core.rollouts.prediction import HOST_COMMAND, Spread
 from forewarn.node.rollout_experience import experience_from

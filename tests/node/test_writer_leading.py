@@ -7,7 +7,8 @@ import pytest
 
 from forewarn.core.commands import Approve, ChangeFleet
 from forewarn.core.errors import Refused
-from forewarn.core.facts import FORMAT, Announced, FleetChanged
+from forewarn.core.fact import FORMAT
+from forewarn.core.facts import Announced, FleetChanged
 from forewarn.core.model import Caller, CallerKind, Host, Vm
 from forewarn.journal.memory import MemoryJournal
 from forewarn.journal.shared import LeaseLost

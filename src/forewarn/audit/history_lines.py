@@ -19,6 +19,7 @@ from forewarn.core.record_changes import (
     changes_of_group,
     changes_of_terms,
 )
+from forewarn.core.rollouts import facts as rollout_facts
 from forewarn.core.rollouts.sentences import describe, name_of
 from forewarn.core.subjects import group_of
 from forewarn.wire.azure_names import TYPES, show_command_id, show_id
@@ -197,8 +198,8 @@ class HistoryFormatter:
                 yield replace(line, detail=show_record(token))
             case facts.SubscriptionSet(subscription=subscription):
                 yield replace(line, detail=show_record(subscription))
-            case _ if isinstance(fact, facts.RolloutFact):
-                host = fact.host if isinstance(fact, facts.RolloutHostFact) else ""
+            case _ if isinstance(fact, rollout_facts.RolloutFact):
+                host = fact.host if isinstance(fact, rollout_facts.RolloutHostFact) else ""
                 yield replace(line, host=host, detail={"rollout": name_of(fact), "said": describe(fact)})
             case facts.Selected(operation=operation, names=names, refused=refused):
                 is_of_vms = operation.scope is OperationScope.VM

@@ -25,7 +25,7 @@ from forewarn.cluster.membership import LEASE, ClusterMembership
 from forewarn.cluster.metadata_service import ClusterMetadataService
 from forewarn.control.bodies import ClusterView, NodeView
 from forewarn.core.errors import ForewarnError, Unavailable
-from forewarn.core.facts import FORMAT
+from forewarn.core.fact import FORMAT
 from forewarn.journal.shared import ClusterMember, SharedJournal, SupportsIdentity
 from forewarn.wiring import Assembly
 

@@ -18,7 +18,7 @@ from forewarn import __version__
 from forewarn.clocks import Clock, Timer
 from forewarn.cluster.leadership import KnownLeader
 from forewarn.core.errors import BadInput, ForewarnError
-from forewarn.core.facts import FORMAT
+from forewarn.core.fact import FORMAT
 from forewarn.journal.port import NewerJournal
 from forewarn.journal.shared import ClusterState, LeaseState, NodeNameTaken, NodeReport, SharedJournal
 from forewarn.node.node import Node

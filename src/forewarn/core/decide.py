@@ -56,8 +56,6 @@ from forewarn.core.facts import (
     ObservationRecorded,
     Postponed,
     RecordSetChanged,
-    RolloutEdited,
-    RolloutFact,
     Selected,
     Started,
     StartedAtOnce,
@@ -73,6 +71,7 @@ from forewarn.core.model import CANCELED_BY, Event
 from forewarn.core.notice import Rules
 from forewarn.core.rollouts import actions, advance, host_steps, steering
 from forewarn.core.rollouts import commands as rollout_commands
+from forewarn.core.rollouts.facts import RolloutEdited, RolloutFact
 from forewarn.core.turns import HasPassed
 
 _RECORD_SETS = frozenset(get_args(RecordSetChanged))

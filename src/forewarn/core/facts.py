@@ -8,11 +8,12 @@ by ``type`` first; they are final, so that the type checker follows.
 """
 
 from datetime import datetime
-from typing import ClassVar, final
+from typing import final
 
 import msgspec
 
 from forewarn.core.declared_keys import DeclarationConflict, HeldChange, RecordName, ReplacedValue
+from forewarn.core.fact import Fact
 from forewarn.core.model import (
     BulkOperation,
     Caller,
@@ -26,20 +27,7 @@ from forewarn.core.model import (
     Token,
     Vm,
 )
-from forewarn.core.rollouts.model import (
-    HostStep,
-    Rollout,
-    RolloutPrediction,
-    RolloutResult,
-    RolloutTerms,
-)
-
-
-class Fact(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="fact"):
-    """A fact."""
-
-    since_format: ClassVar[int] = 1
-    """The first format that has this kind of fact: nodes that read older formats only must not find it."""
+from forewarn.core.rollouts.facts import RolloutFact
 
 
 class EventStep(Fact, frozen=True, kw_only=True):
@@ -296,7 +284,7 @@ class Selected(Fact, frozen=True, tag="selected"):
     """What was to be done to each, such as ``vm restart``."""
     names: tuple[str, ...]
     """The VMs or hosts, or the ids of the events."""
-    refused: dict[str, str] = {}
+    refused: dict[str, str] = msgspec.field(default_factory=dict)
     """Those to which it was not done, with the reason."""
 
 
@@ -370,7 +358,7 @@ class HostCordonSet(Fact, frozen=True, tag="host-cordon-set"):
     host: str
     is_cordoned: bool
     at: datetime
-    left: dict[str, str] = {}
+    left: dict[str, str] = msgspec.field(default_factory=dict)
     """Running VMs that a drain cannot move, with the reason."""
     arriving: tuple[str, ...] = ()
     """The Started events that may still move VMs there: their driver chose among hosts before the cordon."""
@@ -379,7 +367,7 @@ class HostCordonSet(Fact, frozen=True, tag="host-cordon-set"):
 class IncarnationsRaised(Fact, frozen=True, tag="incarnations-raised"):
     """Incarnations were raised so that a VM that changes its group never sees a lower one than before."""
 
-    groups: dict[str, int] = {}
+    groups: dict[str, int] = msgspec.field(default_factory=dict)
     """The new incarnation of groups that a VM joined from a group with a higher incarnation."""
     retired: int = 0
     """The highest incarnation that a removed VM may have seen; 0 if unchanged."""
@@ -398,140 +386,6 @@ class ClockStepped(Fact, frozen=True, tag="clock-stepped"):
     """The time that it shows."""
     expected: datetime
     """The expected time, by the last fact or by elapsed time."""
-
-
-class RolloutStarted(Fact, frozen=True, tag="rollout-started"):
-    """A rollout began, was queued behind another one, or begins again."""
-
-    rollout: Rollout
-
-
-class RolloutEdited(Fact, frozen=True, tag="rollout-edited"):
-    """An operator, or other settings, changed what a rollout does from its next wave on."""
-
-    rollout: str
-    at: datetime
-    terms: RolloutTerms
-    fleet_windows: tuple[str, ...] = ()
-    lasts: float = 0.0
-
-
-class RolloutPaused(Fact, frozen=True, tag="rollout-paused"):
-    """A rollout announces nothing more until it is resumed."""
-
-    rollout: str
-    at: datetime
-    reason: str
-    """Who paused it, or why it paused itself."""
-
-
-class RolloutResumed(Fact, frozen=True, tag="rollout-resumed"):
-    """A rollout goes on where it stopped, or its turn in the queue has come."""
-
-    rollout: str
-    at: datetime
-    reason: str
-
-
-class RolloutStopping(Fact, frozen=True, tag="rollout-stopping"):
-    """A rollout announces nothing more, and ends when its Started events have ended."""
-
-    rollout: str
-    at: datetime
-    result: RolloutResult
-    reason: str
-
-
-class RolloutBlocked(Fact, frozen=True, tag="rollout-blocked"):
-    """The next wave of a rollout cannot begin, for this reason; without a reason, it can again."""
-
-    rollout: str
-    at: datetime
-    reason: str
-    until: datetime | None = None
-
-
-class RolloutChecked(Fact, frozen=True, tag="rollout-checked"):
-    """The gate and the alerts were looked at before a wave."""
-
-    rollout: str
-    at: datetime
-    wave: int
-    passed: bool
-    detail: str
-    again_at: datetime | None = None
-    """When alerts that fire are looked at again."""
-
-
-class RolloutWaveStarted(Fact, frozen=True, tag="rollout-wave-started"):
-    """A wave began, with these hosts."""
-
-    rollout: str
-    at: datetime
-    wave: int
-    hosts: tuple[str, ...]
-    step: HostStep
-    """The step that they begin with."""
-
-
-class RolloutHostChanged(Fact, frozen=True, tag="rollout-host-changed"):
-    """A host reached another step of its rollout."""
-
-    rollout: str
-    host: str
-    at: datetime
-    step: HostStep
-    reason: str = ""
-    events: tuple[str, ...] = ()
-    """The events that were announced for it."""
-    until: datetime | None = None
-    """When it has settled."""
-    exit_status: int | None = None
-    """That of the command on the host."""
-    is_cordoned: bool | None = None
-    """Whether the rollout has cordoned it now; None where that stays as it was."""
-    node: str = ""
-    """The node that runs the command on the host."""
-    term: int = 0
-    """The term of that node; 0 where one node has the journal for itself."""
-    driver: str = ""
-    """The name of the driver that runs the command; not recorded by earlier releases."""
-
-
-class RolloutHostFailing(Fact, frozen=True, tag="rollout-host-failing"):
-    """A host fails as soon as its Started events have ended; or it is skipped, or waits again."""
-
-    rollout: str
-    host: str
-    at: datetime
-    reason: str
-    then: HostStep = HostStep.FAILED
-
-
-class RolloutLate(Fact, frozen=True, tag="rollout-late"):
-    """A rollout is behind the latest end that was predicted for it."""
-
-    rollout: str
-    at: datetime
-    expected: datetime
-    """The latest end that was predicted."""
-
-
-class RolloutEnded(Fact, frozen=True, tag="rollout-ended"):
-    """A rollout has ended; one that recurs rests until its next run."""
-
-    rollout: str
-    at: datetime
-    result: RolloutResult
-    reason: str = ""
-    done: int = 0
-    failed: int = 0
-    skipped: int = 0
-    waiting: int = 0
-    """Hosts that never began."""
-    prediction: RolloutPrediction | None = None
-    """What was predicted when it started."""
-    next_at: datetime | None = None
 
 
 EventCreated = Announced | StartedAtOnce
@@ -570,24 +424,6 @@ EnrolmentFact = Enrolled | SwitchedOff | Asked
 AccessFact = TokenCreated | TokenRevoked | SubscriptionSet | SubscriptionRemoved | Delivered
 """Facts about tokens and subscriptions."""
 
-RolloutHostFact = RolloutHostChanged | RolloutHostFailing
-"""The facts about one host of a rollout."""
-
-RolloutFact = (
-    RolloutStarted
-    | RolloutEdited
-    | RolloutPaused
-    | RolloutResumed
-    | RolloutStopping
-    | RolloutBlocked
-    | RolloutChecked
-    | RolloutWaveStarted
-    | RolloutHostFact
-    | RolloutLate
-    | RolloutEnded
-)
-"""The facts about rollouts; what they do to VMs is told by the facts of events."""
-
 NonEventFact = FleetFact | EnrolmentFact | AccessFact | ObservationRecorded | RolloutFact | Selected
 """Facts that do not concern events."""
 
@@ -599,10 +435,6 @@ _COUNTED = ("hosts", "groups", "vms", "removed_hosts", "removed_groups", "remove
 
 def _counts(fact: FleetChanged | FleetDeclared) -> dict[str, int]:
     return {key: len(getattr(fact, key)) for key in _COUNTED}
-
-
-FORMAT = 1
-"""The version of the journal's format; a newer one is refused."""
 
 
 class RecordedRequest(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

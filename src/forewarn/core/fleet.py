@@ -32,7 +32,6 @@ from forewarn.core.facts import (
     HostStateSet,
     IncarnationsRaised,
     ObservationRecorded,
-    RolloutFact,
     StartedAtOnce,
     SubscriptionRemoved,
     SubscriptionSet,
@@ -59,6 +58,7 @@ from forewarn.core.model import (
     Vm,
 )
 from forewarn.core.rollouts import evolution
+from forewarn.core.rollouts.facts import RolloutFact
 
 LOCATION_KEYS = ("group", "standing_on", "update_domain", "fault_domain")
 """The keys of a VM that its unfinished events depend on."""

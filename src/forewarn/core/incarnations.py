@@ -19,11 +19,11 @@ from forewarn.core.facts import (
     IncarnationsRaised,
     ObservationRecorded,
     RecordChanged,
-    RolloutFact,
     Selected,
     VmRemoved,
 )
 from forewarn.core.fleet import Fleet
+from forewarn.core.rollouts.facts import RolloutFact
 
 _REMOVED = ""
 """Represents the removed VMs among the names of groups."""

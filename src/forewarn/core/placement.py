@@ -23,13 +23,11 @@ from forewarn.core.facts import (
     Fetched,
     HostCordonSet,
     HostStateSet,
-    RolloutBlocked,
-    RolloutChecked,
-    RolloutHostChanged,
     StartedAtOnce,
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import HostState, Vm
+from forewarn.core.rollouts.facts import RolloutBlocked, RolloutChecked, RolloutHostChanged
 from forewarn.core.rollouts.model import HostStep, run_key
 
 _MIB = 1024 * 1024

@@ -27,10 +27,6 @@ from forewarn.core.facts import (
     HostStateSet,
     IncarnationsRaised,
     ObservationRecorded,
-    RolloutEnded,
-    RolloutFact,
-    RolloutHostFact,
-    RolloutStarted,
     Selected,
     StartedAtOnce,
     SubscriptionRemoved,
@@ -47,6 +43,7 @@ from forewarn.core.facts import (
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import CallerKind, Observation, Subscription, Token
+from forewarn.core.rollouts.facts import RolloutEnded, RolloutFact, RolloutHostFact, RolloutStarted
 from forewarn.core.rollouts.sentences import name_of
 
 FINISHED = "finished"

@@ -16,7 +16,8 @@ import msgspec
 
 from forewarn.core.chunks import FleetChunk
 from forewarn.core.errors import BadInput
-from forewarn.core.facts import FORMAT, Entry
+from forewarn.core.fact import FORMAT
+from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
 from forewarn.journal.port import DamagedJournal, NewerJournal
 from forewarn.journal.transfer import JournalSource

@@ -25,7 +25,6 @@ from forewarn.core.facts import (
     HostCordonSet,
     HostStateSet,
     ObservationRecorded,
-    RolloutFact,
     StartedAtOnce,
     SubscriptionRemoved,
     SubscriptionSet,
@@ -39,6 +38,7 @@ from forewarn.core.facts import (
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, GroupKind, GroupTerms, Vm
+from forewarn.core.rollouts.facts import RolloutFact
 from forewarn.core.subjects import groups_of
 from forewarn.metadata.identity import CALLER_LOOKUPS, Identity
 from forewarn.node.feed import Commit

@@ -32,12 +32,11 @@ from forewarn.core.facts import (
     Fetched,
     FleetFact,
     ObservationRecorded,
-    RolloutFact,
-    RolloutWaveStarted,
     Selected,
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import EventStatus, Vm
+from forewarn.core.rollouts.facts import RolloutFact, RolloutWaveStarted
 from forewarn.core.subjects import event_of, groups_of
 from forewarn.journal.port import Journal, SupportsPreparing
 from forewarn.node.replica import Replica

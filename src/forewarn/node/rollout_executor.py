@@ -18,15 +18,7 @@ from typing import Any
 from forewarn.clocks import Timer, call_when_due, sleep, sleep_until
 from forewarn.core.commands import Command
 from forewarn.core.errors import ForewarnError, PlanOutdated, Unavailable
-from forewarn.core.facts import (
-    Announced,
-    ClockStepped,
-    EventEnded,
-    HostFact,
-    RolloutEnded,
-    RolloutFact,
-    RolloutHostChanged,
-)
+from forewarn.core.facts import Announced, ClockStepped, EventEnded, HostFact
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE
 from forewarn.core.rollouts.actions import RolloutAction, RolloutActionKind, actions_due
@@ -39,6 +31,7 @@ from forewarn.core.rollouts.commands import (
     ReportHostCommand,
     ReportRolloutCheck,
 )
+from forewarn.core.rollouts.facts import RolloutEnded, RolloutFact, RolloutHostChanged
 from forewarn.core.rollouts.host_steps import run_of
 from forewarn.core.rollouts.model import HOST_ENDS, HostRun, Rollout, RolloutState
 from forewarn.core.rollouts.planning import predict_run

@@ -4,18 +4,9 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from forewarn.core.facts import (
-    Announced,
-    Approved,
-    Attempted,
-    Completed,
-    Entry,
-    EventEnded,
-    RolloutEnded,
-    RolloutHostChanged,
-    Started,
-)
+from forewarn.core.facts import Announced, Approved, Attempted, Completed, Entry, EventEnded, Started
 from forewarn.core.fleet import Fleet
+from forewarn.core.rollouts.facts import RolloutEnded, RolloutHostChanged
 from forewarn.core.rollouts.model import HostStep
 from forewarn.core.rollouts.prediction import HOST_COMMAND, Experience, Spread
 from forewarn.core.subjects import FINISHED, ROLLOUTS

@@ -23,7 +23,8 @@ from forewarn.core.commands import Command, RecordClockStep
 from forewarn.core.decide import attempt_started, enact
 from forewarn.core.draft import DraftFleet
 from forewarn.core.errors import ForewarnError, OutcomeUnknown, Refused, Unavailable
-from forewarn.core.facts import FORMAT, AnyFact, Entry
+from forewarn.core.fact import FORMAT
+from forewarn.core.facts import AnyFact, Entry
 from forewarn.core.model import NODE
 from forewarn.core.notice import Rules
 from forewarn.journal.port import Journal, JournalFailed, MaintainedJournal, NotWritten

@@ -17,7 +17,7 @@ from time import monotonic, sleep
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.facts import FORMAT
+from forewarn.core.fact import FORMAT
 from forewarn.journal.port import Journal, NotWritten, RepeatedCommand
 from forewarn.journal.shared import (
     ClusterState,

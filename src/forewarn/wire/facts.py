@@ -18,6 +18,7 @@ from forewarn.core.declared_keys import HeldChange, HoldReason, RecordKind
 from forewarn.core.facts import AnyFact
 from forewarn.core.model import Subscription, SubscriptionKind, Token
 from forewarn.core.redaction import shown_url
+from forewarn.core.rollouts import facts as rollout_facts
 from forewarn.wire.azure_names import SOURCES, STATUSES, TYPES, show_id
 
 _Member = TypeVar("_Member", bound=StrEnum)
@@ -129,7 +130,9 @@ def _public_fact(fact: AnyFact) -> dict[str, object]:
             return {"fact": "subscription-set", "subscription": public_fields(subscription)}
         case _ if isinstance(fact, facts.EventChanged):
             return _changed_fields(fact)
-        case _ if isinstance(fact, (facts.EventCreated, facts.FleetFact, facts.EnrolmentFact, facts.RolloutFact)):
+        case _ if isinstance(
+            fact, (facts.EventCreated, facts.FleetFact, facts.EnrolmentFact, rollout_facts.RolloutFact)
+        ):
             return _all_fields(fact)
         case (
             facts.TokenRevoked()

@@ -37,6 +37,7 @@ from forewarn.core.facts import (
     Waiting,
 )
 from forewarn.core.model import NODE, Caller, CallerKind, EventStatus, EventType, Subscription, SubscriptionKind, Vm
+from forewarn.core.rollouts import facts as rollout_facts
 from forewarn.core.rollouts.model import Rollout, RolloutOperation, RolloutResult, RolloutTerms
 from tests.control.notifications.samples import AT, message
 from tests.wire.samples import event
@@ -177,12 +178,12 @@ def test_a_rollout_is_told_when_it_starts_pauses_is_late_and_finishes() -> None:
     terms = RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True)
     rollout = Rollout(name="kernel", id="1", by="ann", terms=terms, hosts=("h1", "h2"), started_at=AT)
     result = (
-        facts.RolloutStarted(rollout),
-        facts.RolloutPaused("kernel", AT, "the gate failed: 500"),
-        facts.RolloutLate("kernel", AT, AT),
-        facts.RolloutEnded("kernel", AT, RolloutResult.COMPLETED, done=2),
+        rollout_facts.RolloutStarted(rollout),
+        rollout_facts.RolloutPaused("kernel", AT, "the gate failed: 500"),
+        rollout_facts.RolloutLate("kernel", AT, AT),
+        rollout_facts.RolloutEnded("kernel", AT, RolloutResult.COMPLETED, done=2),
     )
-    entry = Entry(7, AT, "c", NODE, (*result, facts.RolloutResumed("kernel", AT, "resumed by ann")))
+    entry = Entry(7, AT, "c", NODE, (*result, rollout_facts.RolloutResumed("kernel", AT, "resumed by ann")))
     messages = [rollout_notification(entry, number) for number in range(5)]
 
     assert [message.type.rpartition(".")[2] if message else None for message in messages] == [

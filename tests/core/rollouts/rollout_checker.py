@@ -10,19 +10,10 @@ from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
-from forewarn.core.facts import (
-    Announced,
-    AnyFact,
-    Approved,
-    Canceled,
-    Completed,
-    Failed,
-    RolloutHostChanged,
-    RolloutWaveStarted,
-    Started,
-)
+from forewarn.core.facts import Announced, AnyFact, Approved, Canceled, Completed, Failed, Started
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventStatus, Vm
+from forewarn.core.rollouts.facts import RolloutHostChanged, RolloutWaveStarted
 
 
 class RolloutFactChecker:

@@ -5,11 +5,11 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.facts import RolloutBlocked, RolloutChecked
 from forewarn.core.model import NODE, EventType
 from forewarn.core.notice import Rules
 from forewarn.core.rollouts.actions import RolloutAction, RolloutActionKind, actions_due
 from forewarn.core.rollouts.commands import HostCommandPurpose, ReportHostCommand, ReportRolloutCheck
+from forewarn.core.rollouts.facts import RolloutBlocked, RolloutChecked
 from forewarn.core.rollouts.model import HostStep, RolloutState
 from tests.core.harness import NOON
 from tests.core.rollouts.harness import WEB, RolloutHarness

@@ -6,12 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from forewarn.core.commands import ImpactResult, ReportImpact
-from forewarn.core.facts import Canceled, FleetChanged, Postponed, RolloutEnded, RolloutHostChanged, Started, Waiting
+from forewarn.core.facts import Canceled, FleetChanged, Postponed, Started, Waiting
 from forewarn.core.model import NODE, EventStatus
 from forewarn.core.notice import Rules
 from forewarn.core.rollouts.active_hosts import limit_of
 from forewarn.core.rollouts.advance import wake_at
 from forewarn.core.rollouts.commands import AdvanceRollout, DrainRolloutHost
+from forewarn.core.rollouts.facts import RolloutEnded, RolloutHostChanged
 from forewarn.core.rollouts.model import HostStep, RolloutState
 from forewarn.core.turns import earliest_start
 from tests.core.harness import NOON

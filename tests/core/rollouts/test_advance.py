@@ -7,12 +7,13 @@ from msgspec.structs import replace
 
 from forewarn.core.commands import ImpactResult, ReportImpact, SetMaintenance
 from forewarn.core.errors import Refused
-from forewarn.core.facts import (
-    Announced,
-    Canceled,
-    Completed,
-    FleetChanged,
-    Postponed,
+from forewarn.core.facts import Announced, Canceled, Completed, FleetChanged, Postponed
+from forewarn.core.model import NODE, Caller, CallerKind, EventStatus, EventType
+from forewarn.core.notice import Rules
+from forewarn.core.rollouts.actions import actions_due
+from forewarn.core.rollouts.advance import wake_at
+from forewarn.core.rollouts.commands import DrainRolloutHost, StartRollout
+from forewarn.core.rollouts.facts import (
     RolloutBlocked,
     RolloutEdited,
     RolloutEnded,
@@ -21,11 +22,6 @@ from forewarn.core.facts import (
     RolloutStarted,
     RolloutWaveStarted,
 )
-from forewarn.core.model import NODE, Caller, CallerKind, EventStatus, EventType
-from forewarn.core.notice import Rules
-from forewarn.core.rollouts.actions import actions_due
-from forewarn.core.rollouts.advance import wake_at
-from forewarn.core.rollouts.commands import DrainRolloutHost, StartRollout
 from forewarn.core.rollouts.host_steps import notice_of
 from forewarn.core.rollouts.model import HostStep, RolloutPrediction, RolloutResult, RolloutState
 from tests.core.harness import NOON

@@ -4,7 +4,8 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
-from forewarn.core.facts import (
+from forewarn.core.rollouts.commands import StartRollout
+from forewarn.core.rollouts.facts import (
     RolloutBlocked,
     RolloutChecked,
     RolloutEdited,
@@ -17,7 +18,6 @@ from forewarn.core.facts import (
     RolloutStopping,
     RolloutWaveStarted,
 )
-from forewarn.core.rollouts.commands import StartRollout
 from forewarn.core.rollouts.model import HostStep, RecordedLength, RolloutResult, RolloutState
 from tests.core.harness import NOON
 from tests.core.rollouts.harness import WEB, RolloutHarness

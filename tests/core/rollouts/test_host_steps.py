@@ -6,10 +6,10 @@ import pytest
 
 from forewarn.core.commands import SetMaintenance
 from forewarn.core.event_types import DEFAULT_NOTICES
-from forewarn.core.facts import RolloutEnded
 from forewarn.core.model import NODE, EventType
 from forewarn.core.notice import Rules
 from forewarn.core.rollouts.commands import DrainRolloutHost, HostCommandPurpose, ReportHostCommand
+from forewarn.core.rollouts.facts import RolloutEnded
 from forewarn.core.rollouts.host_steps import notice_of
 from forewarn.core.rollouts.model import HostStep, RolloutResult, RolloutState
 from tests.core.harness import ANN, NOON

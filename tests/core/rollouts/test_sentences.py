@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.facts import (
+from forewarn.core.rollouts.facts import (
     RolloutBlocked,
     RolloutChecked,
     RolloutEdited,
@@ -70,7 +70,7 @@ def test_a_changed_rollout_is_named() -> None:
         (RolloutHostChanged("k", "h1", NOON, HostStep.DONE), "rollout k: host h1 is done"),
         (
             RolloutEnded("k", NOON, RolloutResult.CANCELED, "canceled by ann", 1, 2, 3, 4),
-            "rollout k is canceled: 1 hosts done, 2 failed, 3 skipped, 4 not begun; canceled by ann",
+            "rollout k is canceled: 1 host done, 2 failed, 3 skipped, 4 not begun; canceled by ann",
         ),
         (
             RolloutEnded("k", NOON, RolloutResult.COMPLETED),

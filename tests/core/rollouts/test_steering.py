@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from forewarn.core.commands import SetMaintenance
 from forewarn.core.errors import Refused, Unknown
-from forewarn.core.facts import Announced, RolloutEnded
+from forewarn.core.facts import Announced
 from forewarn.core.model import EventStatus
 from forewarn.core.rollouts.checks import check_gate
 from forewarn.core.rollouts.commands import StartRollout
+from forewarn.core.rollouts.facts import RolloutEnded
 from forewarn.core.rollouts.model import (
     HealthGate,
     HostStep,

@@ -10,7 +10,7 @@ from time import monotonic
 
 import pytest
 
-from forewarn.core.facts import FORMAT
+from forewarn.core.fact import FORMAT
 from forewarn.journal.postgres.address import DatabaseAddress
 from forewarn.journal.postgres.journal import PostgresJournal
 from forewarn.journal.postgres.schema import migrate

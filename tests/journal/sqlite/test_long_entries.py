@@ -11,7 +11,8 @@ from threading import Barrier
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.facts import FORMAT, AnyFact, FleetChanged, RecordedRequest
+from forewarn.core.fact import FORMAT
+from forewarn.core.facts import AnyFact, FleetChanged, RecordedRequest
 from forewarn.core.model import Host
 from forewarn.journal.codec import pack
 from forewarn.journal.port import DamagedJournal, NotWritten, RepeatedCommand

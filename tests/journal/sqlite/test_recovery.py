@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.core.facts import FORMAT, Entry, FleetChanged, VmStarted
+from forewarn.core.fact import FORMAT
+from forewarn.core.facts import Entry, FleetChanged, VmStarted
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Host
 from forewarn.journal.port import DamagedJournal, NewerJournal, Recovered

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from forewarn.core.facts import FORMAT, FleetChanged
+from forewarn.core.fact import FORMAT
+from forewarn.core.facts import FleetChanged
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Host
 from forewarn.journal.port import DamagedJournal, NewerJournal

@@ -12,6 +12,7 @@ from forewarn.core import facts
 from forewarn.core.facts import AnyFact
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import CallerKind, Event, HostState
+from forewarn.core.rollouts import facts as rollout_facts
 from forewarn.core.rollouts.sentences import describe
 from forewarn.emulator.faults import FaultKind
 from forewarn.emulator.requests import SentRequest
@@ -129,7 +130,7 @@ class ActivityLog:
                 | facts.Selected()
             ):
                 pass
-            case _ if isinstance(fact, facts.RolloutFact):
+            case _ if isinstance(fact, rollout_facts.RolloutFact):
                 yield describe(fact), "dim"
             case _ if isinstance(fact, facts.AccessFact):
                 pass

@@ -33,7 +33,6 @@ from forewarn.core.facts import (
     Fetched,
     FleetFact,
     ObservationRecorded,
-    RolloutFact,
     Selected,
     SubscriptionRemoved,
     SubscriptionSet,
@@ -42,6 +41,7 @@ from forewarn.core.facts import (
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, Event, Subscription, SubscriptionKind
+from forewarn.core.rollouts.facts import RolloutFact
 from forewarn.journal.port import Journal
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node

@@ -24,6 +24,7 @@ import msgspec
 from forewarn.core import facts, lifecycle
 from forewarn.core.facts import AnyFact, Entry, EventFact
 from forewarn.core.model import Event, Subscription
+from forewarn.core.rollouts import facts as rollout_facts
 from forewarn.core.rollouts.sentences import describe, name_of
 from forewarn.wire.azure_names import show_id
 from forewarn.wire.event_json import make_notification_event
@@ -59,10 +60,10 @@ _TYPES: dict[type[AnyFact], NotificationType] = {
 }
 
 _ROLLOUTS: dict[type[AnyFact], NotificationType] = {
-    facts.RolloutStarted: NotificationType.ROLLOUT_STARTED,
-    facts.RolloutPaused: NotificationType.ROLLOUT_PAUSED,
-    facts.RolloutEnded: NotificationType.ROLLOUT_FINISHED,
-    facts.RolloutLate: NotificationType.ROLLOUT_LATE,
+    rollout_facts.RolloutStarted: NotificationType.ROLLOUT_STARTED,
+    rollout_facts.RolloutPaused: NotificationType.ROLLOUT_PAUSED,
+    rollout_facts.RolloutEnded: NotificationType.ROLLOUT_FINISHED,
+    rollout_facts.RolloutLate: NotificationType.ROLLOUT_LATE,
 }
 
 
@@ -110,7 +111,7 @@ def rollout_notification(entry: Entry, number: int) -> Notification | None:
     """Return what is told of a rollout; None when the fact is not told."""
     fact = entry.facts[number]
     type_ = _ROLLOUTS.get(type(fact))
-    if type_ is None or not isinstance(fact, facts.RolloutFact):
+    if type_ is None or not isinstance(fact, rollout_facts.RolloutFact):
         return None
     return Notification(
         f"{entry.revision}-{number}",

@@ -5,12 +5,12 @@ import asyncio
 from msgspec.structs import replace
 
 from forewarn.control.rollout_views import EndedRollout, RolloutView, read_ended, summarize
-from forewarn.core.errors import Refused, Unknown, unknown
-from forewarn.core.facts import RolloutEnded
+from forewarn.core.errors import Refused, Unavailable, Unknown, unknown
 from forewarn.core.fleet import Fleet
 from forewarn.core.rollouts.checks import check_gate
+from forewarn.core.rollouts.facts import RolloutEnded
 from forewarn.core.rollouts.model import RolloutTerms
-from forewarn.core.rollouts.planning import RolloutPlan, make_plan
+from forewarn.core.rollouts.planning import MOST_PROBLEMS, RolloutPlan, make_plan
 from forewarn.core.subjects import ROLLOUTS
 from forewarn.journal.port import Journal
 from forewarn.node.drain_plans import DrainPlanMaker
@@ -107,8 +107,12 @@ class RolloutPlanner:
         return await self._node.replica.read(read) if limit else []
 
     async def _with_drains(self, plan: RolloutPlan) -> RolloutPlan:
-        """Add the VMs that cannot leave the first hosts: a host is taken down whole when all of them have left."""
+        """Add the VMs that cannot leave: a host is taken down whole when all of them have left.
+
+        What room there is for them is known of the first hosts alone; what else is in their way, of all.
+        """
         problems: list[str] = []
+        notes = plan.notes
         drains = DrainPlanMaker(self._node.replica, self._capacity)
         together = plan.waves[0].hosts if plan.waves else ()
         for host in together[:_MOST_DRAINS]:
@@ -118,4 +122,13 @@ class RolloutPlanner:
                 problems.append(str(refused))
                 continue
             problems += [f"VM {vm} cannot leave {host}: {why}; move it first" for vm, why in found.left.items()]
-        return replace(plan, problems=tuple(problems))
+        later = [host for wave in plan.waves for host in wave.hosts][len(together[:_MOST_DRAINS]) :]
+        try:
+            obstacles = await drains.obstacles(later)
+        except Unavailable as error:
+            notes = (*notes, f"whether all VMs can leave the hosts of later waves is not known: {error}")
+        else:
+            problems += [
+                f"VM {vm} cannot leave {host}: {why}; move it first" for vm, (host, why) in obstacles.items()
+            ]
+        return replace(plan, problems=tuple(problems[:MOST_PROBLEMS]), notes=notes)

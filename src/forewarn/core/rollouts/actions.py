@@ -14,7 +14,7 @@ from enum import StrEnum
 
 import msgspec
 
-from forewarn.core.facts import AnyFact, RolloutBlocked, RolloutChecked, RolloutHostChanged, RolloutPaused
+from forewarn.core.facts import AnyFact
 from forewarn.core.fleet import Fleet
 from forewarn.core.notice import Rules
 from forewarn.core.rollouts import host_steps
@@ -24,6 +24,7 @@ from forewarn.core.rollouts.commands import (
     ReportHostCommand,
     ReportRolloutCheck,
 )
+from forewarn.core.rollouts.facts import RolloutBlocked, RolloutChecked, RolloutHostChanged, RolloutPaused
 from forewarn.core.rollouts.model import HostRun, HostStep, Rollout, RolloutState, run_key
 
 RECHECK = timedelta(seconds=30)

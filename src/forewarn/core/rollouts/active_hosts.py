@@ -4,13 +4,14 @@ from collections.abc import Generator, Iterator
 from datetime import datetime, timedelta
 
 from forewarn.core import moves
-from forewarn.core.facts import AnyFact, Postponed, RolloutHostChanged, RolloutHostFailing
+from forewarn.core.facts import AnyFact, Postponed
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import NODE, Event, HostState
 from forewarn.core.notice import Rules, whole_second
 from forewarn.core.rollouts import host_steps, windows
 from forewarn.core.rollouts.checks import command_length
 from forewarn.core.rollouts.commands import AdvanceRollout
+from forewarn.core.rollouts.facts import RolloutHostChanged, RolloutHostFailing
 from forewarn.core.rollouts.model import HostRun, HostStep, Rollout, RolloutOperation, WindowClose
 
 _REMOVED = "the host was removed from the fleet"

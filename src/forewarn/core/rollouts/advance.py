@@ -14,8 +14,16 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from forewarn.core.errors import Refused
-from forewarn.core.facts import (
-    AnyFact,
+from forewarn.core.facts import AnyFact
+from forewarn.core.fleet import Fleet
+from forewarn.core.notice import Rules
+from forewarn.core.rollouts import host_steps, windows
+from forewarn.core.rollouts.actions import RECHECK
+from forewarn.core.rollouts.active_hosts import follow_hosts, limit_of
+from forewarn.core.rollouts.checks import expected_length
+from forewarn.core.rollouts.commands import AdvanceRollout
+from forewarn.core.rollouts.conflicts import conflicts, queue_reason
+from forewarn.core.rollouts.facts import (
     RolloutBlocked,
     RolloutEdited,
     RolloutEnded,
@@ -26,14 +34,6 @@ from forewarn.core.facts import (
     RolloutStarted,
     RolloutWaveStarted,
 )
-from forewarn.core.fleet import Fleet
-from forewarn.core.notice import Rules
-from forewarn.core.rollouts import host_steps, windows
-from forewarn.core.rollouts.actions import RECHECK
-from forewarn.core.rollouts.active_hosts import follow_hosts, limit_of
-from forewarn.core.rollouts.checks import expected_length
-from forewarn.core.rollouts.commands import AdvanceRollout
-from forewarn.core.rollouts.conflicts import conflicts, queue_reason
 from forewarn.core.rollouts.limits import Occupancy, next_wave
 from forewarn.core.rollouts.model import HostStep, RecordedLength, Rollout, RolloutResult, RolloutState
 from forewarn.core.rollouts.selection import count_canaries, select_hosts

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec.structs import replace
 
 from forewarn.core import facts
-from forewarn.core.facts import RolloutFact
 from forewarn.core.model import CANCELED_BY
+from forewarn.core.rollouts import facts as rollout_facts
+from forewarn.core.rollouts.facts import RolloutFact
 from forewarn.core.rollouts.model import HOST_ENDS, HostRun, HostStep, Rollout, RolloutState, run_key
 
 if TYPE_CHECKING:
@@ -17,41 +18,41 @@ _COUNTS = {HostStep.DONE: "done", HostStep.FAILED: "failed", HostStep.SKIPPED: "
 
 def evolve_rollout(fleet: "Fleet", fact: RolloutFact) -> None:
     """Make of the rollout what the fact made of it."""
-    if isinstance(fact, facts.RolloutStarted):
+    if isinstance(fact, rollout_facts.RolloutStarted):
         fleet.rollouts.pop(fact.rollout.name, None)  # one that begins again comes after those that began meanwhile
         fleet.rollouts[fact.rollout.name] = fact.rollout
         return
     rollout = fleet.rollouts[fact.rollout]
     match fact:
-        case facts.RolloutEdited(terms=terms, fleet_windows=windows, lasts=lasts):
+        case rollout_facts.RolloutEdited(terms=terms, fleet_windows=windows, lasts=lasts):
             _set(fleet, rollout, terms=terms, fleet_windows=windows, lasts=lasts, blocked="", blocked_until=None)
-        case facts.RolloutPaused(reason=reason):
+        case rollout_facts.RolloutPaused(reason=reason):
             _set(fleet, rollout, state=RolloutState.PAUSED, reason=reason, blocked="", blocked_until=None)
-        case facts.RolloutResumed():
+        case rollout_facts.RolloutResumed():
             changed = {"reason": "", "forgiven": rollout.failed, "check_after": None}
             _set(fleet, rollout, state=RolloutState.RUNNING, **changed)
-        case facts.RolloutStopping(result=result, reason=reason):
+        case rollout_facts.RolloutStopping(result=result, reason=reason):
             _set(fleet, rollout, state=RolloutState.STOPPING, ends_as=result, reason=reason, blocked="")
-        case facts.RolloutBlocked(reason=reason, until=until):
+        case rollout_facts.RolloutBlocked(reason=reason, until=until):
             checked = min(rollout.checked, rollout.wave)  # what the gate said is old when the wave begins
             _set(fleet, rollout, blocked=reason, blocked_until=until, checked=checked)
-        case facts.RolloutChecked(wave=wave, passed=passed, detail=detail, again_at=again_at):
+        case rollout_facts.RolloutChecked(wave=wave, passed=passed, detail=detail, again_at=again_at):
             checked = wave if passed else rollout.checked
             _set(fleet, rollout, checked=checked, check_detail=detail, check_after=again_at)
-        case facts.RolloutWaveStarted(at=at, wave=wave, hosts=hosts, step=step):
+        case rollout_facts.RolloutWaveStarted(at=at, wave=wave, hosts=hosts, step=step):
             for host in hosts:
                 run = HostRun(rollout.name, host, step, wave, at, at, completed=rollout.completed.get(host, ()))
                 fleet.rollout_hosts[run.key] = run
             changed = {"blocked": "", "blocked_until": None}
             _set(fleet, _with_position(fleet, rollout), wave=wave, active=hosts, **changed)
-        case facts.RolloutHostChanged():
+        case rollout_facts.RolloutHostChanged():
             _change_host(fleet, rollout, fact)
-        case facts.RolloutHostFailing(host=host, reason=reason, then=then):
+        case rollout_facts.RolloutHostFailing(host=host, reason=reason, then=then):
             key = run_key(rollout.name, host)
             fleet.rollout_hosts[key] = replace(fleet.rollout_hosts[key], failure=reason, then=then)
-        case facts.RolloutLate():
+        case rollout_facts.RolloutLate():
             _set(fleet, rollout, is_late=True)
-        case facts.RolloutEnded():
+        case rollout_facts.RolloutEnded():
             _end(fleet, rollout, fact)
         case _:
             assert_never(fact)
@@ -89,7 +90,7 @@ def end_event(fleet: "Fleet", fact: facts.EventChanged) -> None:
     )
 
 
-def _change_host(fleet: "Fleet", rollout: Rollout, fact: facts.RolloutHostChanged) -> None:
+def _change_host(fleet: "Fleet", rollout: Rollout, fact: rollout_facts.RolloutHostChanged) -> None:
     key = run_key(rollout.name, fact.host)
     before = fleet.rollout_hosts.get(key)
     for id_ in before.events if before else ():
@@ -141,7 +142,7 @@ def _with_position(fleet: "Fleet", rollout: Rollout) -> Rollout:
     return replace(rollout, position=place)
 
 
-def _end(fleet: "Fleet", rollout: Rollout, fact: facts.RolloutEnded) -> None:
+def _end(fleet: "Fleet", rollout: Rollout, fact: rollout_facts.RolloutEnded) -> None:
     for host in rollout.hosts:
         run = fleet.rollout_hosts.pop(run_key(rollout.name, host), None)
         for id_ in run.events if run else ():

@@ -10,21 +10,14 @@ from forewarn.core import lifecycle, moves
 from forewarn.core.commands import DrainHost, HostOperation, OperateHost
 from forewarn.core.errors import PlanOutdated, Refused
 from forewarn.core.event_types import ANNOUNCEMENTS, LIVE_MIGRATION
-from forewarn.core.facts import (
-    Announced,
-    AnyFact,
-    HostCordonSet,
-    RolloutHostChanged,
-    RolloutHostFailing,
-    RolloutPaused,
-    RolloutStopping,
-)
+from forewarn.core.facts import Announced, AnyFact, HostCordonSet
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, EventStatus
 from forewarn.core.notice import Rules
 from forewarn.core.operations import derive_id
 from forewarn.core.rollouts import windows
 from forewarn.core.rollouts.commands import AdvanceRollout, DrainRolloutHost, ReportHostCommand
+from forewarn.core.rollouts.facts import RolloutHostChanged, RolloutHostFailing, RolloutPaused, RolloutStopping
 from forewarn.core.rollouts.limits import event_operation
 from forewarn.core.rollouts.model import (
     FailurePolicy,

@@ -2,8 +2,8 @@
 
 from typing import assert_never
 
-from forewarn.core import facts
-from forewarn.core.facts import RolloutFact
+from forewarn.core.rollouts import facts
+from forewarn.core.rollouts.facts import RolloutFact
 from forewarn.core.rollouts.model import HostStep, RolloutState
 
 _STEPS = {
@@ -19,13 +19,19 @@ _STEPS = {
 }
 
 
+def number_of(count: int, noun: str) -> str:
+    """Say how many things there are."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def describe(fact: RolloutFact) -> str:
     """Say what happened to a rollout."""
     match fact:
         case facts.RolloutStarted(rollout=rollout):
             verb = "is queued" if rollout.state is RolloutState.QUEUED else "starts"
             again = f", run {rollout.run}" if rollout.run > 1 else ""
-            said = f"rollout {rollout.name} {verb}: {rollout.terms.operation} of {len(rollout.hosts)} hosts{again}"
+            hosts = number_of(len(rollout.hosts), "host")
+            said = f"rollout {rollout.name} {verb}: {rollout.terms.operation} of {hosts}{again}"
             return f"{said}; {rollout.reason}" if rollout.reason else said
         case facts.RolloutEdited(rollout=name):
             return f"rollout {name} is changed"
@@ -49,8 +55,8 @@ def describe(fact: RolloutFact) -> str:
         case facts.RolloutLate(rollout=name, expected=expected):
             return f"rollout {name} is behind schedule: it was to end by {expected:%Y-%m-%dT%H:%M:%SZ}"
         case facts.RolloutEnded(rollout=name, result=result):
-            counts = f"{fact.done} hosts done, {fact.failed} failed, {fact.skipped} skipped, {fact.waiting} not begun"
-            said = f"rollout {name} is {result}: {counts}"
+            others = f"{fact.failed} failed, {fact.skipped} skipped, {fact.waiting} not begun"
+            said = f"rollout {name} is {result}: {number_of(fact.done, 'host')} done, {others}"
             return f"{said}; {fact.reason}" if fact.reason else said
         case _:
             assert_never(fact)

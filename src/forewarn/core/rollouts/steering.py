@@ -4,16 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from forewarn.core.errors import Refused, Unknown, unknown
-from forewarn.core.facts import (
-    AnyFact,
-    HostCordonSet,
-    RolloutEdited,
-    RolloutEnded,
-    RolloutHostChanged,
-    RolloutPaused,
-    RolloutResumed,
-    RolloutStarted,
-)
+from forewarn.core.facts import AnyFact, HostCordonSet
 from forewarn.core.fleet import Fleet
 from forewarn.core.moves import may_be_uncordoned
 from forewarn.core.notice import Rules
@@ -29,6 +20,14 @@ from forewarn.core.rollouts.commands import (
     StartRollout,
 )
 from forewarn.core.rollouts.conflicts import conflicts, queue_reason, why_refused
+from forewarn.core.rollouts.facts import (
+    RolloutEdited,
+    RolloutEnded,
+    RolloutHostChanged,
+    RolloutPaused,
+    RolloutResumed,
+    RolloutStarted,
+)
 from forewarn.core.rollouts.host_steps import run_of
 from forewarn.core.rollouts.model import (
     HOST_ENDS,

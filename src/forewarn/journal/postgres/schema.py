@@ -4,7 +4,7 @@ import msgspec
 from psycopg.errors import InsufficientPrivilege
 
 from forewarn.core.errors import BadInput
-from forewarn.core.facts import FORMAT
+from forewarn.core.fact import FORMAT
 from forewarn.journal.port import JournalFailed, NewerJournal, NotAJournal
 from forewarn.journal.postgres.address import DatabaseAddress
 from forewarn.journal.postgres.connection import READ_LIMIT, LimitedConnection

@@ -14,7 +14,7 @@ from itertools import islice
 
 from psycopg.errors import LockNotAvailable
 
-from forewarn.core.facts import FORMAT
+from forewarn.core.fact import FORMAT
 from forewarn.core.subjects import subjects_of
 from forewarn.journal.port import DamagedJournal, JournalFailed
 from forewarn.journal.postgres import snapshots

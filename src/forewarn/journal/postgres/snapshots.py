@@ -9,7 +9,7 @@ from zlib import crc32
 import msgspec
 
 from forewarn.core.chunks import FleetChunk
-from forewarn.core.facts import FORMAT
+from forewarn.core.fact import FORMAT
 from forewarn.core.fleet import Fleet
 from forewarn.journal.port import DamagedJournal, JournalFailed, NewerJournal
 from forewarn.journal.postgres.connection import LimitedConnection

@@ -8,7 +8,8 @@ from uuid import uuid4
 
 from forewarn import __version__
 from forewarn.core.errors import Refused
-from forewarn.core.facts import FORMAT, Entry
+from forewarn.core.fact import FORMAT
+from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
 from forewarn.journal.port import DamagedJournal, JournalFailed
 from forewarn.journal.postgres import snapshots

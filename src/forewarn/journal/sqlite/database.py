@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from forewarn.core.facts import FORMAT
+from forewarn.core.fact import FORMAT
 from forewarn.files import PRIVATE, sync_directory, sync_file
 from forewarn.journal.codec import Row
 from forewarn.journal.port import DamagedJournal, JournalFailed, NewerJournal, NotAJournal

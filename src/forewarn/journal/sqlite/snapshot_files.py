@@ -16,7 +16,7 @@ from zlib import crc32
 import msgspec
 
 from forewarn.core.chunks import FleetChunk
-from forewarn.core.facts import FORMAT
+from forewarn.core.fact import FORMAT
 from forewarn.core.fleet import Fleet
 from forewarn.files import sync_directory, write_atomically
 from forewarn.journal.port import DamagedJournal, NewerJournal

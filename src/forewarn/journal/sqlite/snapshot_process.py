@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
-from forewarn.core.facts import FORMAT
+from forewarn.core.fact import FORMAT
 from forewarn.files import FileLock
 from forewarn.journal.codec import unpack
 from forewarn.journal.port import DamagedJournal

@@ -6,7 +6,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from forewarn.core.errors import Refused
-from forewarn.core.facts import FORMAT, Entry
+from forewarn.core.fact import FORMAT
+from forewarn.core.facts import Entry
 from forewarn.core.fleet import Fleet
 from forewarn.files import FileLock, private_directory
 from forewarn.journal.codec import pack, unpack
