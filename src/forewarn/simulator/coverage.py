@@ -16,7 +16,7 @@ import msgspec
 from forewarn.core.event_types import ANNOUNCEMENTS, LIVE_MIGRATION
 from forewarn.core.facts import AnyFact, EventCreated
 from forewarn.core.lifecycle import TRANSITIONS
-from forewarn.core.model import EventStatus, EventType, Operation
+from forewarn.core.model import EventStatus, EventType, GroupKind, Operation
 from forewarn.files import write_atomically
 from forewarn.simulator.actions.cluster_faults import FailDatabase, LoseDatabaseNotifications, LoseHeartbeats
 from forewarn.simulator.actions.environment_faults import DamageDriverRecord, FailDriver, FailGate
@@ -30,7 +30,8 @@ from forewarn.simulator.plan import Plan
 
 
 def of_plan(plan: Plan) -> Iterator[str]:
-    """Name what a plan has from the beginning: its kinds of guests, its driver and its workers."""
+    """Name what a plan has from the beginning: its kinds of groups and guests, its driver and its workers."""
+    yield from (f"kind {group.kind}" for group in plan.groups)
     yield from (f"guest {vm.guest}" for vm in plan.vms)
     yield f"driver {plan.driver}"
     yield f"workers {plan.workers}"
@@ -94,6 +95,7 @@ _EFFECTS = (
     *(f"gate {state}" for state in FailGate.choices),
     *(f"driver {fault}" for fault in FailDriver.choices),
     "driver record torn",
+    "control request lost",
 )
 _NODE_EFFECTS = (
     *(f"database append {fault}" for fault in DatabaseFault),
@@ -121,6 +123,7 @@ _ALL_PAIRED = (*_PAIRED, *_PAIRED_WITH_NODES)
 EXPECTED: dict[str, tuple[str, ...]] = {
     "commands": tuple(_of_kinds(COMMANDS)),
     "faults": (*_of_kinds(FAULTS), *_EFFECTS),
+    "kinds": tuple(f"kind {kind}" for kind in GroupKind),
     "drivers": tuple(f"driver {driver}" for driver in ("machines", "immediate", "unfenced", "command", "webhook")),
     "nodes": (*(f"nodes {number}" for number in (0, 2, 3)), *_of_kinds(NODE_FAULTS), *_NODE_EFFECTS),
     "workers": (*(f"workers {number}" for number in (0, 2, 3)), "worker killed", "worker lagging"),

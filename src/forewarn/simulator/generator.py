@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from random import Random
 
+from msgspec.structs import replace
+
 from forewarn.simulator.actions import (
     access_requests,
     environment_faults,
@@ -23,9 +25,13 @@ from forewarn.simulator.command_generator import CommandGenerator
 from forewarn.simulator.node_generator import NodeGenerator
 from forewarn.simulator.plan import Plan, PlannedGroup, PlannedVm
 from forewarn.simulator.rollout_generator import RolloutGenerator
-from forewarn.simulator.situations import CrashGenerator, SituationGenerator
+from forewarn.simulator.situations import CrashGenerator, RepetitionGenerator, SituationGenerator
 
-_GROUP_KINDS = ("availability-set", "scale-set", "standalone", "cloud-service")
+_GROUP_KINDS = ("availability-set", "scale-set")
+_STANDALONE = 0.3
+"""The share of the groups of one VM that are standalone."""
+_CLOUD_SERVICES = 0.1
+"""The share of the other groups that are cloud services."""
 _TERMS = (
     '{"approval":"all"}',
     '{"approval":"quorum","quorum":2}',
@@ -54,6 +60,7 @@ _ROLLOUTS_SHARE = 0.2
 _SITUATIONS_SHARE = 0.2
 _COMMANDS_SHARE = 0.2
 _CRASHES_SHARE = 0.1
+_REPETITIONS_SHARE = 0.1
 _RESTLESS = 0.5
 """The share of plans in which most happens within a few periods of seconds."""
 _CROWDED = 0.3
@@ -66,12 +73,14 @@ def make_plan(
     """Return the plan of a seed.
 
     A hundredth of them use a real SQLite journal, a tenth have several nodes, and a fifth have rollouts, unless it is
-    said otherwise. A fifth have a situation in which faults hid, a fifth some commands that are rare, and a tenth
-    crashes during starts and stops.
+    said otherwise. A fifth have a situation in which faults hid, a fifth some commands that are rare, a tenth crashes
+    during starts and stops, and another tenth requests that are sent twice.
     """
     random = Random(seed)  # noqa: S311 - it is to be repeatable
     drawn = random.random() < _SQLITE_SHARE
     plan = _Generator(seed, random).plan(has_sqlite=drawn if has_sqlite is None else has_sqlite)
+    random = Random(f"{seed}/kinds")  # noqa: S311 - it is to be repeatable
+    plan = replace(plan, groups=tuple(_with_rare_kind(group, plan, random) for group in plan.groups))
     # A source of its own: the other plans do not depend on what happens to nodes.
     random = Random(f"{seed}/nodes")  # noqa: S311 - it is to be repeatable
     drawn = random.random() < _NODES_SHARE and not plan.has_sqlite
@@ -88,7 +97,17 @@ def make_plan(
         plan = CrashGenerator(plan, random).plan()
     random = Random(f"{seed}/rollouts")  # noqa: S311 - it is to be repeatable
     drawn = random.random() < _ROLLOUTS_SHARE
-    return RolloutGenerator(plan, random).plan() if (drawn if has_rollouts is None else has_rollouts) else plan
+    if drawn if has_rollouts is None else has_rollouts:
+        plan = RolloutGenerator(plan, random).plan()
+    random = Random(f"{seed}/repetitions")  # noqa: S311 - it is to be repeatable
+    return RepetitionGenerator(plan, random).plan() if random.random() < _REPETITIONS_SHARE else plan
+
+
+def _with_rare_kind(group: PlannedGroup, plan: Plan, random: Random) -> PlannedGroup:
+    """Make some groups standalone, which have one VM each, or cloud services."""
+    is_alone = sum(vm.group == group.name for vm in plan.vms) == 1
+    kind, share = ("standalone", _STANDALONE) if is_alone else ("cloud-service", _CLOUD_SERVICES)
+    return replace(group, kind=kind) if random.random() < share else group
 
 
 class _Generator:
@@ -104,9 +123,7 @@ class _Generator:
         random = self._random
         hosts = tuple(f"h{number}" for number in range(1, random.randint(2, 4) + 1))
         groups = tuple(
-            PlannedGroup(
-                name, random.choice(_GROUP_KINDS[:2]), random.choice((*_TERMS, *("{}",) * 6, *_POSTPONABLE * 2))
-            )
+            PlannedGroup(name, random.choice(_GROUP_KINDS), random.choice((*_TERMS, *("{}",) * 6, *_POSTPONABLE * 2)))
             for name in ("web", "db", "batch")[: random.randint(1, 3)]
         )
         vms = tuple(self._make_vms(groups, hosts))

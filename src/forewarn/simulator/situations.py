@@ -1,4 +1,7 @@
-"""Short sequences of actions that seeds would otherwise meet too rarely: situations in which faults hid, crashes."""
+"""Short sequences of actions that seeds would otherwise meet too rarely.
+
+They are situations in which faults hid, crashes during starts and stops, and requests that are sent twice.
+"""
 
 from collections.abc import Callable
 from random import Random
@@ -14,11 +17,14 @@ from forewarn.simulator.actions import (
     service_faults,
     vm_requests,
 )
+from forewarn.simulator.actions.access_requests import SendTwice
 from forewarn.simulator.actions.planned_action import PlannedAction
 from forewarn.simulator.plan import Plan
 
 _MOST_CALLBACKS = {"start": 40, "stop": 30}
 """Most starts and stops have at least so many."""
+_REPEATED = 0.3
+"""The share of requests that are sent twice, in plans with such requests."""
 
 
 class SituationGenerator:
@@ -153,3 +159,21 @@ class CrashGenerator:
         if ends_in_order:
             return [*made, service_faults.RestartService(at=at)]
         return [*made, service_faults.KillService(at=at, callbacks=random.randint(0, 20))]
+
+
+class RepetitionGenerator:
+    """Lets some requests of a plan be sent twice at the same time."""
+
+    def __init__(self, plan: Plan, random: Random) -> None:
+        self._plan = plan
+        self._random = random
+
+    def plan(self) -> Plan:
+        chances = [self._random.random() for _ in self._plan.actions]
+        actions: list[PlannedAction] = []
+        for action, chance in zip(self._plan.actions, chances, strict=True):
+            who = getattr(action, "who", "")
+            if who and hasattr(action, "key") and chance < _REPEATED:
+                actions.append(SendTwice(at=action.at, who=who))
+            actions.append(action)
+        return replace(self._plan, actions=tuple(actions))

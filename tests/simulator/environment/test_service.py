@@ -57,3 +57,29 @@ def test_a_record_of_an_unfinished_event_is_damaged_when_the_service_ends(driver
     assert report.problems == []
     assert report.reached["driver record torn"] == 1
     assert report.reached["fact Completed"] + report.reached["fact Failed"] == 1
+
+
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_a_request_of_an_operator_is_lost_or_its_response(seed: int) -> None:
+    """It is sent again with its key, and has one effect."""
+    actions = "5 the network loses 0.9 of what is sent for 10 s\n6 ann asks for restart of web-0 with key k1\n"
+    report = run(actions, FLEET.replace("seed 1", f"seed {seed}"))
+
+    assert report.problems == []
+    assert report.reached["control request lost"] > 0
+    assert report.reached["fact Announced"] == 1
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        "ann asks for cordon of host h1 with key k1",
+        'ann patches the fleet with {"hosts":[{"name":"h7"}]} with key k1',
+    ],
+)
+def test_a_request_that_is_sent_twice_has_one_effect(request_: str) -> None:
+    """Both are answered alike."""
+    report = run(f"5 the next request of ann is sent twice\n5 {request_}\n")
+
+    assert report.problems == []
+    assert [number for name, number in report.reached.items() if name.startswith("control P") and "20" in name] == [3]

@@ -3,6 +3,13 @@
 from forewarn.simulator.actions.planned_action import PlannedAction
 
 
+class SendTwice(PlannedAction, frozen=True, kw_only=True):
+    """Send the next request with a key twice at the same time, as a client does that connects again."""
+
+    sentence = "the next request of {who} is sent twice"
+    who: str
+
+
 class RequestToken(PlannedAction, frozen=True, kw_only=True):
     """Give an owner another token, or an operator."""
 

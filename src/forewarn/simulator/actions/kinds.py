@@ -9,6 +9,7 @@ from forewarn.simulator.actions.access_requests import (
     RequestRotation,
     RequestToken,
     RequestViewer,
+    SendTwice,
 )
 from forewarn.simulator.actions.cluster_faults import (
     CutNodeOff,
@@ -142,6 +143,7 @@ COMMANDS: tuple[type[PlannedAction], ...] = (
     RecordMove,
     ReadOperation,
     TryRequest,
+    SendTwice,
 )
 """What operators, owners and editors of the fleet file do."""
 

@@ -40,6 +40,8 @@ from forewarn.simulator.environment.workers import WorkerSite
 from forewarn.wiring import Assembly, MetadataServer, hosts_of, limits_of
 
 SimulatedDriver = MachinesDriver | SimulatedCommandDriver | SimulatedWebhookDriver
+_PATIENCE = 20.0
+"""Seconds that operators wait for a response."""
 ENDPOINT = ("169.254.169.254", 80)
 
 
@@ -206,7 +208,10 @@ class Service:
         self, method: str, path: str, body: bytes = b"", *, token: str = "", key: str = "", user: str = "operator"
     ) -> ControlResponse | None:
         """Send a request to the control API; None where no response came. Call it from a process of its own."""
+        sent_at = self._loop.time()
         await asyncio.sleep(self._network.travel_time())
+        if self._network.is_lost():
+            return await self._give_up(sent_at)
         process = self.process
         if process is None or not process.is_alive or not self.is_serving or self.app is None:
             return None
@@ -215,8 +220,15 @@ class Service:
         self._loop.spawn(process, self._respond(answered, method, path, body, token, key, user))
         response = await answered
         process.on_kill.pop(answered, None)
+        if response is not None and self._network.is_lost():
+            return await self._give_up(sent_at)
         await asyncio.sleep(self._network.travel_time())
         return response
+
+    async def _give_up(self, sent_at: float) -> None:
+        """Wait until the caller expects no response any more: the request was lost, or the response."""
+        self.on_fault("control request lost")
+        await asyncio.sleep(max(sent_at + _PATIENCE - self._loop.time(), 0.0))
 
     def _break(self, answered: "asyncio.Future[ControlResponse | None]") -> None:
         if not answered.done():

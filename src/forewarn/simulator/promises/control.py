@@ -413,7 +413,8 @@ class ControlPromises:
         longest = LONGEST_REQUEST + (PASSING_ON if self._memory.plan.nodes else 0.0)
         if lasted > longest and self._memory.service.is_unchanged(exchange.sent_at, exchange.ended_at):
             self._report(exchange.ended_at, f"{where} took {lasted:.0f} s")
-        if exchange.status == 0 and self._memory.service.state == "serving":
+        may_be_lost = self._memory.may_stall(exchange.sent_at, exchange.ended_at)
+        if exchange.status == 0 and self._memory.service.state == "serving" and not may_be_lost:
             text = f"{where} had no response although the service was there"
             self._unexplained.append((exchange.sent_at - 1.0, exchange.ended_at + 1.0, text))
 

@@ -356,10 +356,14 @@ class HostAndVmPromises:
         """Check that hosts which were added to the file are there after a start, whatever else the file changes."""
         memory = self._memory
         edits = [each for each in memory.plan.actions if isinstance(each, EditFleetFile)]
-        # A file that is wrong in itself changes nothing: it was spoilt, two VMs have one address, or a VM stands on a
-        # host that it lacks.
+        # A file that is wrong in itself changes nothing: it was spoilt, two VMs have one address, a VM stands on a host
+        # that it lacks, or a standalone group has not one VM.
         addresses = {each.subject: each.value.rpartition("/")[2] for each in edits if each.edit == "add-vm"}
         if len(set(addresses.values())) < len(addresses) or not self._last_hosts:
+            return
+        alone = {group.name for group in memory.plan.groups if group.kind == "standalone"}
+        named = {name for each in edits for name in (each.subject, each.value.partition("/")[0])}
+        if alone & named or any(vm.group in alone and vm.name in named for vm in memory.plan.vms):
             return
         # Of several nodes, one applies its file when it begins to lead, not when it starts beside a leader.
         if memory.plan.nodes or any(each.edit == "remove-host" for each in edits) or self._removes_hosts:
