@@ -34,8 +34,8 @@ class LeaseKeeper:
     def __init__(self, address: DatabaseAddress) -> None:
         self._address = address
         self._connection: LimitedConnection | None = None
-        self._ahead = -inf
-        """Seconds by which the clock of the server was ahead of this process's, when the session last read it."""
+        self._ahead = -inf, -inf
+        """Seconds by which the server's clock was ahead of this process's when it was last read: at least, at most."""
         self._steady_since = inf
         """Since when, by the clock of this process, the session has found that the other clock was not set ahead."""
         self._mutex = Mutex()
@@ -71,7 +71,7 @@ class LeaseKeeper:
                         if not self._connection.closed:
                             raise
                 self._connection = connect(self._address, limit)
-                self._ahead, self._steady_since = -inf, inf
+                self._ahead, self._steady_since = (-inf, -inf), inf
                 self._connection.run("limit_locks", seconds=limit)  # one that was given up takes no lease later
                 return call(self._connection)
             except NodeNameTaken:
@@ -92,11 +92,12 @@ class LeaseKeeper:
             revision=report.revision,
             can_lead=report.can_lead,
             lease=lease,
-            ended_by=monotonic() + self._ahead if is_steady else None,
+            ended_by=monotonic() + self._ahead[0] if is_steady else None,
         )
+        asked_at = monotonic()
         ((term, leader, process, remaining, revision, now, format_),) = connection.run("read_state")
-        ahead = now.timestamp() - monotonic()
-        if is_set := ahead > self._ahead + _STEP:
+        ahead = now.timestamp() - monotonic(), now.timestamp() - asked_at
+        if is_set := ahead[0] > self._ahead[1] + _STEP:
             self._steady_since = monotonic()
         self._ahead = ahead
         if not is_noted:
