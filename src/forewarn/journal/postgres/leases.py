@@ -35,7 +35,7 @@ class LeaseKeeper:
         self._address = address
         self._connection: LimitedConnection | None = None
         self._ahead = -inf, -inf
-        """Seconds by which the server's clock was ahead of this process's when it was last read: at least, at most."""
+        """Seconds by which the server's clock was ahead of this process's when it was last read: the range."""
         self._steady_since = inf
         """Since when, by the clock of this process, the session has found that the other clock was not set ahead."""
         self._mutex = Mutex()
