@@ -1,5 +1,7 @@
 """Gates and alerts: what is well, what is not, and what cannot be asked at all."""
 
+import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,7 +31,9 @@ class Handler(BaseHTTPRequestHandler):
         if parts.path == "/api/v1/query":
             (query,) = parse_qs(parts.query)["query"]
             alert = {"metric": {"alertname": "Down"}, "value": [1, "1"]}
-            firing = {"resultType": "vector", "result": [alert] if "Down" in query else []}
+            names = re.search(r'alertname=~("[^}]*")', query)
+            is_firing = names and re.fullmatch(json.loads(names[1]), "Down")
+            firing = {"resultType": "vector", "result": [alert] if is_firing else []}
             body = {"status": "success", "data": ANSWERS.get(query, firing)}
             self._send(200, msgspec.json.encode(body))
         else:
@@ -99,6 +103,14 @@ def test_alerts_that_fire_are_named() -> None:
         quiet = RolloutChecker().check(terms(prometheus=base, alerts=("Slow",)))
     assert firing == GateResult(False, "alerts fire: Down", ("Down",))
     assert quiet == GateResult(True, "no alert fires")
+
+
+@pytest.mark.parametrize("name", ["Do.n", ".*", 'Quo"te', "Back\\slash", "D(own"])
+def test_the_name_of_an_alert_is_no_pattern(name: str) -> None:
+    """Only the alert of exactly that name blocks, and the query stays well formed."""
+    with serving() as base:
+        assert RolloutChecker().check(terms(prometheus=base, alerts=(name,))).passed
+        assert not RolloutChecker().check(terms(prometheus=base, alerts=(name, "Down"))).passed
 
 
 def test_a_server_that_does_not_answer_is_no_reason_to_go_on() -> None:

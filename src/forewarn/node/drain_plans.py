@@ -1,6 +1,6 @@
 """Plans where the VMs of a host go, from the capacity that the driver reports."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from forewarn.core.moves import check_drainable
 from forewarn.core.placement import (
@@ -47,6 +47,16 @@ class DrainPlanMaker:
         check_drainable(self._replica.fleet, host)
         capacity = await self._capacity(host, besides)
         return plan_drain(self._replica.fleet, host, capacity, besides, self._current_order()), capacity
+
+    async def obstacles(self, hosts: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Return the VMs that can leave none of these hosts, whatever room there is: each with its host and why."""
+        fleet = self._replica.fleet
+        vms = tuple(vm for host in hosts for vm in running_on(fleet, host))
+        if self._driver is None or not vms:
+            return {}
+        demands = (await ask_capacity(self._driver, vms, ())).vms
+        found = ((vm, demands[vm.name].obstacle) for vm in vms if vm.name in demands)
+        return {vm.name: (vm.standing_on, obstacle) for vm, obstacle in found if obstacle}
 
     async def _capacity(self, host: str, besides: Collection[str]) -> Capacity:
         if self._driver is None:

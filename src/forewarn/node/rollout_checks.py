@@ -5,6 +5,7 @@ These calls block; call them in a thread. A gate that cannot be run at all raise
 
 import operator
 import os
+import re
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -96,7 +97,8 @@ class RolloutChecker:
         return not ended.problem, f"{name}: {': '.join(words) or 'ended with exit code 0'}"
 
     def _firing(self, terms: RolloutTerms) -> tuple[str, ...]:
-        names = "|".join(terms.alerts)
+        # Escaped for the regular expression, and then for the string that it is in.
+        names = "|".join(map(re.escape, terms.alerts)).replace("\\", "\\\\").replace('"', '\\"')
         query = f'ALERTS{{alertstate="firing",alertname=~"{names}"}}'
         result = _query(terms.prometheus, query, _ALERTS_TIMEOUT)
         return tuple(sorted({str(row.metric.get("alertname", "?")) for row in result}))

@@ -9,6 +9,8 @@ from msgspec.structs import replace
 
 from forewarn.control.server.rollout_planner import RolloutPlanner
 from forewarn.core.facts import Completed
+from forewarn.core.model import Host, Vm
+from forewarn.core.placement import Capacity, VmDemand
 from forewarn.core.rollouts.model import HealthGate, RolloutOperation, RolloutTerms
 from forewarn.journal.memory import MemoryJournal
 from forewarn.node.driver import ImpactDone, ImpactUnderway
@@ -29,6 +31,44 @@ def test_a_plan_finds_that_hosts_of_one_wave_have_nowhere_to_move_their_vms() ->
         assert (await planner.plan("k", terms)).problems == ()
         together = await planner.plan("k", replace(terms, parallel=2))
         assert "cannot leave h1: no other host is up" in together.problems[0]
+
+    run(story, journal)
+
+
+class BoundDriver:
+    """Knows a VM that can never leave its host."""
+
+    is_silent = False
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+
+    def capacity(self, vms: tuple[Vm, ...], hosts: tuple[Host, ...]) -> Capacity:
+        self.asked.append(tuple(vm.name for vm in vms))
+        if self.is_silent and not hosts:
+            raise OSError("no route to host")
+        return Capacity(
+            vms={vm.name: VmDemand(obstacle="a device is passed through" * (vm.name == "web-1")) for vm in vms}
+        )
+
+
+def test_a_vm_that_can_never_leave_is_found_in_whatever_wave_its_host_is() -> None:
+    """The driver is asked once for all hosts after the first; if it does not answer, that is noted."""
+    journal, driver = MemoryJournal(), BoundDriver()
+
+    async def story(harness: NodeHarness) -> None:
+        await harness.add_fleet()
+        planner = RolloutPlanner(
+            harness.node, journal, RolloutChecker(), driver, runs_commands=True, moves_live=False
+        )
+        terms = RolloutTerms(operation=RolloutOperation.COMMAND, all_hosts=True, command="update")
+        plan = await planner.plan("k", terms)
+        assert plan.problems == ("VM web-1 cannot leave h2: a device is passed through; move it first",)
+        assert driver.asked[1:] == [("web-1",)]
+        driver.is_silent = True
+        plan = await planner.plan("k", terms)
+        assert plan.problems == ()
+        assert plan.notes[-1].startswith("whether all VMs can leave the hosts of later waves is not known: ")
 
     run(story, journal)
 

@@ -2,10 +2,11 @@
 
 from msgspec.structs import replace
 
-from forewarn.core.facts import FleetChanged
-from forewarn.core.model import Host
+from forewarn.core.facts import FleetChanged, HostStateSet
+from forewarn.core.model import Host, HostState
 from forewarn.core.rollouts.limits import Occupancy, choose, next_wave
 from forewarn.core.rollouts.model import RolloutOperation, RolloutTerms
+from tests.core.harness import NOON
 from tests.core.rollouts.harness import WEB, RolloutHarness
 
 TERMS = RolloutTerms(operation=RolloutOperation.REBOOT, all_hosts=True, parallel=9)
@@ -59,7 +60,50 @@ def test_hosts_in_waves_of_other_rollouts_count() -> None:
     harness = RolloutHarness(WEB, "ann rolls out other: reboot hosts=h1", "ann rolls out k: reboot hosts=h2,h3")
     harness._round("other")
     found = next_wave(harness.fleet, replace(harness.fleet.rollouts["k"], terms=replace(TERMS, fleet_share=0.4)))
-    assert (found.hosts, found.blocked) == ([], "1 of 3 hosts are unavailable, and 1 may be")
+    said = "1 of 3 hosts is unavailable, and 1 may be: h1 is in a wave of rollout other"
+    assert (found.hosts, found.blocked) == ([], said)
+
+
+def test_unavailable_hosts_are_named_with_what_makes_them_available() -> None:
+    """Of many, the first; those that become available by themselves need nothing."""
+    harness = RolloutHarness(
+        f"{WEB}; host h4; host h5; host h6; host h7; host h8",
+        "ann cordons host h7",
+        "ann fails host h8",
+        "ann cordons host h6",
+    )
+    harness.fleet.evolve(HostStateSet("h6", HostState.MAINTENANCE, NOON))
+    found = choose(harness.fleet, replace(TERMS, fleet_share=0.375), ("h1",))
+    assert found.blocked == (
+        "3 of 8 hosts are unavailable, and 3 may be: h7 is cordoned, h6 is in maintenance, h8 has failed; make them "
+        "available with 'forewarn host uncordon' and 'forewarn host repaired' and 'forewarn host exit-maintenance', "
+        "or allow a larger --fleet-share"
+    )
+    for host in ("h1", "h2", "h3", "h5"):
+        harness.say(f"ann cordons host {host}")
+    blocked = choose(harness.fleet, replace(TERMS, fleet_share=0.375), ("h4",)).blocked
+    assert "h3 is cordoned, 2 more; make them" in blocked
+
+
+def test_vms_that_are_unavailable_outside_of_waves_count_towards_the_share_of_their_group() -> None:
+    """On failed hosts, crashed, or under a Started event; each once, and only those that run."""
+    fleet = (
+        "ann declares: host h1; host h2; host h3; host h4; group web availability-set restart_after_crash=false;"
+        " vm web-0 in web on h1 ud=0 fd=0; vm web-1 in web on h2 ud=1 fd=1; vm web-2 in web on h3 ud=2 fd=0;"
+        " vm web-3 in web on h3 ud=2 fd=0"
+    )
+
+    def blocked(*sentences: str, share: float = 0.25) -> str:
+        return choose(RolloutHarness(fleet, *sentences).fleet, replace(TERMS, group_share=share), ("h1",)).blocked
+
+    assert blocked() == ""
+    for sentence in ("ann restarts web-1", "the driver sees web-1 crashed"):
+        assert blocked(sentence).startswith("1 VM of group web is unavailable")
+        assert blocked(sentence, share=0.5) == ""
+    assert blocked("ann fails host h3").startswith("2 VMs of group web are unavailable")
+    assert blocked("ann fails host h3", share=0.75) == ""
+    assert blocked("ann restarts web-0") == ""  # it is on the host itself
+    assert blocked("the driver sees web-1 crashed", "ann deallocates web-1", share=0.34) == ""
 
 
 def test_a_host_with_an_opt_out_label_is_skipped() -> None:
@@ -149,7 +193,11 @@ def test_vms_on_hosts_of_other_waves_count_towards_the_share_of_their_group() ->
     harness = RolloutHarness(SPREAD, "ann rolls out other: reboot hosts=h1")
     harness._round("other")
     found = choose(harness.fleet, replace(TERMS, group_share=0.5), ("h2", "h3"))
-    assert (found.hosts, found.blocked) == ([], "1 VMs of group web are on hosts of waves, and 1 may be")
+    said = (
+        "1 VM of group web is unavailable (on hosts of waves or failed hosts, crashed, or under a Started event), "
+        "and 1 may be"
+    )
+    assert (found.hosts, found.blocked) == ([], said)
 
 
 def test_a_host_that_is_left_out_does_not_end_the_wave() -> None:

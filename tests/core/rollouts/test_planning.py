@@ -203,9 +203,59 @@ def test_hosts_that_are_left_out_are_named_with_the_reason() -> None:
     assert plan(harness).skipped == {"h2": "the host has failed"}
     assert [wave.hosts for wave in plan(harness).waves] == [("h1",), ("h3",)]
     cordoned = plan(RolloutHarness(WEB, "ann cordons host h3"), fleet_share=0.34)
-    would_wait = "it would wait: 1 of 3 hosts are unavailable, and 1 may be"
-    assert cordoned.skipped == {"h1": would_wait, "h2": would_wait}
+    reason = (
+        "1 of 3 hosts is unavailable, and 1 may be: h3 is cordoned; make them available with "
+        "'forewarn host uncordon', or allow a larger --fleet-share"
+    )
+    assert cordoned.skipped == dict.fromkeys(("h1", "h2"), f"it would wait: {reason}")
     assert [wave.hosts for wave in cordoned.waves] == [("h3",)]
+    assert cordoned.notes == (f"the prediction is without 2 hosts that would wait: {reason}",)
+
+
+def test_a_rollout_of_which_no_host_can_begin_is_a_problem() -> None:
+    """As long as unavailable hosts use up what may be unavailable; hosts that are left out are no remedy."""
+    harness = RolloutHarness(WEB, "ann cordons host h2", "ann fails host h3")
+    found = plan(harness, fleet_share=0.34, hosts=("h1", "h3"), all_hosts=False)
+    assert (found.waves, found.prediction) == ((), None)
+    (problem,) = found.problems
+    assert problem == (
+        "no host can begin at present: 2 of 3 hosts are unavailable, and 1 may be: h2 is cordoned, h3 has failed; "
+        "make them available with 'forewarn host uncordon' and 'forewarn host repaired', "
+        "or allow a larger --fleet-share"
+    )
+
+
+@pytest.mark.parametrize("terms", ["reboot hosts=h1", "command hosts=h1 command=update"])
+def test_a_plan_looks_past_the_waves_of_other_rollouts(terms: str) -> None:
+    """They end; that the prediction does not count them is noted."""
+    harness = RolloutHarness(WEB, f"ann rolls out other: {terms}")
+    harness.advance()
+    if "command" in terms:
+        harness.say("rollout other drains h1")
+    found = plan(harness, fleet_share=0.34, hosts=("h2", "h3"), all_hosts=False)
+    assert [wave.hosts for wave in found.waves] == [("h2",), ("h3",)]
+    assert (found.problems, found.skipped) == ((), {})
+    (note,) = found.notes
+    assert note == (
+        "the prediction does not count what must end first: 1 of 3 hosts is unavailable, and 1 may be: "
+        "h1 is in a wave of rollout other"
+    )
+
+
+def test_a_plan_looks_past_events_that_end() -> None:
+    """A VM that is restarted is available again when its event has ended."""
+    harness = RolloutHarness(WEB, "ann restarts web-1")
+    found = plan(harness, group_share=0.5, hosts=("h3",), all_hosts=False)
+    assert [wave.hosts for wave in found.waves] == [("h3",)]
+    assert found.notes[0].startswith("the prediction does not count what must end first: 1 VM of group web is")
+
+
+def test_hosts_that_wait_behind_canaries_are_counted_once() -> None:
+    """Canaries that can begin are not among them."""
+    harness = RolloutHarness(f"{WEB}; host h4", "ann cordons host h1")
+    found = plan(harness, canary_hosts=("h1",), fleet_share=0.25)
+    assert [wave.hosts for wave in found.waves] == [("h1",)]
+    assert list(found.skipped) == ["h2", "h3", "h4"]
 
 
 def test_canaries_are_waves_of_their_own() -> None:

@@ -150,6 +150,41 @@ def test_canaries_settle_for_their_own_time(canary_settle: int, first: int) -> N
     assert found.total.waves == 3
 
 
+def test_groups_that_take_equally_long_are_named_with_the_wait_for_their_start() -> None:
+    """The wave would take the impact in any case."""
+    found = forecast(("h1",))
+    assert [(each.group, each.seconds) for each in found.slowest] == [("db", NOTICE), ("web", NOTICE)]
+
+
+def test_a_group_that_nothing_waits_for_is_not_named() -> None:
+    """It approves at once, as the other does."""
+    quick = Spread(0, 0, 0)
+    assert forecast(("h1",), known=replace(KNOWN, approvals={"web": quick, "db": quick})).slowest == ()
+
+
+def test_the_reason_is_that_of_the_wave_that_waits_longest() -> None:
+    """A later wave in which the group waits for its notice alone does not change it."""
+    fleet = (
+        "ann declares: host h1; host h2; group web availability-set;"
+        " vm a in web on h1 ud=0 fd=0; vm b in web on h2 ud=1 fd=1|ann sets web quiet_hours=12:00-18:00"
+    )
+    found = forecast(("h1",), ("h2",), fleet=fleet)
+    assert [(each.group, each.seconds) for each in found.slowest] == [("web", 6 * 3_600 + 30 + NOTICE + 30)]
+    assert found.slowest[0].reason == "it waits for the end of its quiet hours"
+
+
+def test_quiet_hours_are_the_reason_also_where_domains_take_turns() -> None:
+    """And turns are it where the last of its events shares its domain with an earlier one."""
+    fleet = (
+        "ann declares: host h1; host h2; host h3; group web availability-set; vm a in web on h1 ud=0 fd=0;"
+        " vm b in web on h2 ud=1 fd=1; vm c in web on h3 ud=1 fd=1"
+    )
+    (turns,) = forecast(("h1", "h2", "h3"), fleet=fleet).slowest
+    assert turns.reason == "its update domains take turns"
+    (quiet,) = forecast(("h1", "h2"), fleet=f"{fleet}|ann sets web quiet_hours=12:00-18:00").slowest
+    assert quiet.reason == "it waits for the end of its quiet hours"
+
+
 def test_the_five_groups_are_named_that_waves_wait_for_longest() -> None:
     """The longest first."""
     numbers = range(1, 8)

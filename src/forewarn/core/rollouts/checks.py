@@ -12,6 +12,7 @@ from forewarn.core.rollouts import windows
 from forewarn.core.rollouts.limits import Occupancy, allowed_hosts, event_operation, least_share, why_left_out
 from forewarn.core.rollouts.model import FailurePolicy, HealthGate, RolloutOperation, RolloutOrder, RolloutTerms
 from forewarn.core.rollouts.selection import FAULT_DOMAIN
+from forewarn.core.rollouts.sentences import number_of
 from forewarn.core.terms import LONGEST_IMPACT
 
 THRESHOLD = re.compile(r"\s*(<=|>=|==|!=|<|>)\s*(-?\d+(?:\.\d+)?(?:[eE]-?\d+)?)\s*")
@@ -143,8 +144,8 @@ def _check_limits(fleet: Fleet, terms: RolloutTerms, hosts: tuple[str, ...]) -> 
     total = len(fleet.hosts)
     if allowed_hosts(terms, total) < 1:
         raise Refused(
-            f"a share of {terms.fleet_share:.0%} of {total} hosts is less than one host, so that none could ever "
-            f"be maintained; give --fleet-share {least_share(total)} or more"
+            f"a share of {terms.fleet_share:.0%} of {number_of(total, 'host')} is less than one host, so that none "
+            f"could ever be maintained; give --fleet-share {least_share(total)} or more"
         )
     for label in terms.parallel_per:
         if label != FAULT_DOMAIN and not any(label in fleet.hosts[host].labels for host in hosts):

@@ -6,18 +6,25 @@ host counts as capacity, also a spare one without VMs.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from math import ceil, floor
 
 import msgspec
 
 from forewarn.core import hosts as host_rules
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import HostState, Operation
+from forewarn.core.model import EventStatus, HostState, Operation
 from forewarn.core.rollouts.model import Rollout, RolloutOperation, RolloutTerms, run_key
 from forewarn.core.rollouts.selection import values_of
+from forewarn.core.rollouts.sentences import number_of
 
 _LOOKED_AT = 64
 """Hosts that do not fit into a wave, after which the search for others ends; times the size of the wave."""
+_NAMED = 5
+_CORDONED = "is cordoned"
+_FAILED = "has failed"
+_IN_MAINTENANCE = "is in maintenance"
+_REMEDIES = {_CORDONED: "host uncordon", _FAILED: "host repaired", _IN_MAINTENANCE: "host exit-maintenance"}
 _EVENT_OPERATIONS = {
     RolloutOperation.FREEZE: Operation.HOST_FREEZE,
     RolloutOperation.REBOOT: Operation.HOST_REBOOT,
@@ -58,23 +65,43 @@ class Occupancy:
     def __init__(self, fleet: Fleet, terms: RolloutTerms) -> None:
         self._fleet = fleet
         self._terms = terms
-        self._hosts: dict[str, None] = {}
+        self._hosts: dict[str, str] = {}
+        """The unavailable hosts, with the reason."""
+        self._counted_hosts: set[str] = set()
+        """The hosts with VMs that count towards the share of their groups."""
         self._groups: Counter[str] = Counter()
+        self._besides: dict[str, Counter[str]] = {}
+        """By group: the hosts of its VMs that crashed or are under Started events."""
+        self._counts_passing = True
         self._values: Counter[tuple[str, str]] = Counter()
         self._counted: tuple[str, Counter[str]] = "", Counter()
+        self._said = 0, ""
 
-    def add_present(self) -> None:
-        """Count what is unavailable already; of hosts in waves, their VMs as well."""
+    def add_present(self, *, counts_passing: bool = True) -> None:
+        """Count what is unavailable already; of failed hosts and those in waves, their VMs as well.
+
+        ``counts_passing`` tells whether what ends by itself counts: waves under way, crashes and Started events.
+        """
         fleet = self._fleet
-        self._hosts.update(fleet.cordoned)
-        self._hosts.update(dict.fromkeys(host for host, state in fleet.host_states.items() if state is _FAILED))
-        for rollout in fleet.rollouts.values():
+        self._counts_passing = counts_passing
+        self._hosts.update(dict.fromkeys(fleet.cordoned, _CORDONED))
+        for rollout in fleet.rollouts.values() if counts_passing else ():
             for host in rollout.active:
-                self._hosts[host] = None
+                self._hosts[host] = f"is in a wave of rollout {rollout.name}"
                 self._add_groups(host)
+        for rollout in () if counts_passing else fleet.rollouts.values():
+            if rollout.terms.operation is RolloutOperation.COMMAND:  # they are uncordoned afterwards
+                self._hosts = {host: why for host, why in self._hosts.items() if host not in rollout.active}
+        for host, state in fleet.host_states.items():
+            if state is HostState.FAILED:
+                self._hosts[host] = _FAILED
+                self._add_groups(host)
+            elif state is HostState.MAINTENANCE and self._hosts.get(host) == _CORDONED:
+                self._hosts[host] = _IN_MAINTENANCE
 
     def _add_groups(self, host: str) -> None:
-        if self._terms.group_share < 1:  # else it is not needed
+        if self._terms.group_share < 1 and host not in self._counted_hosts:  # else it is not needed
+            self._counted_hosts.add(host)
             self._groups.update(self.groups_on(host))
 
     def groups_on(self, host: str) -> Counter[str]:
@@ -85,7 +112,7 @@ class Occupancy:
         return self._counted[1]
 
     def take(self, host: str) -> None:
-        self._hosts[host] = None
+        self._hosts[host] = "is in the wave already"
         self._add_groups(host)
         self._values.update(self._values_of(host))
 
@@ -94,10 +121,12 @@ class Occupancy:
         terms, fleet = self._terms, self._fleet
         for label, value in self._values_of(host):
             if self._values[label, value] >= terms.parallel_per[label]:
-                return f"{terms.parallel_per[label]} hosts with {label} {value} are in the wave already"
+                number = terms.parallel_per[label]
+                verb = "is" if number == 1 else "are"
+                return f"{number_of(number, 'host')} with {label} {value} {verb} in the wave already"
         allowed = allowed_hosts(terms, len(fleet.hosts))
         if len(self._hosts) + (host not in self._hosts) > allowed:
-            return f"{len(self._hosts)} of {len(fleet.hosts)} hosts are unavailable, and {allowed} may be"
+            return self._too_few(allowed)
         if terms.group_share < 1:
             return self._against_groups(host)
         return ""
@@ -127,9 +156,45 @@ class Occupancy:
     def _against_groups(self, host: str) -> str:
         for group, here in self.groups_on(host).items():
             allowed = allowed_vms(self._terms, self._running_of(group))
-            if self._groups[group] + here > allowed:
-                return f"{self._groups[group]} VMs of group {group} are on hosts of waves, and {allowed} may be"
+            unavailable = self._groups[group] + self._unavailable_besides(group, host)
+            if unavailable + here > allowed:
+                verb = "is" if unavailable == 1 else "are"
+                return (
+                    f"{number_of(unavailable, 'VM')} of group {group} {verb} unavailable "
+                    f"(on hosts of waves or failed hosts, crashed, or under a Started event), and {allowed} may be"
+                )
         return ""
+
+    def _unavailable_besides(self, group: str, host: str) -> int:
+        """Count the VMs of a group that crashed or are under a Started event, and are not counted with a host."""
+        if not self._counts_passing:
+            return 0
+        fleet = self._fleet
+        if group not in self._besides:
+            started = (event.vms for event in fleet.events_of(group) if event.status is EventStatus.STARTED)
+            vms = (fleet.vms[name] for name in {*fleet.crashed, *chain.from_iterable(started)} if name in fleet.vms)
+            running = (vm.standing_on for vm in vms if vm.group == group and not vm.deallocated)
+            self._besides[group] = Counter(running)
+        elsewhere = self._besides[group].items()
+        return sum(count for place, count in elsewhere if place != host and place not in self._counted_hosts)
+
+    def _too_few(self, allowed: int) -> str:
+        """Name the unavailable hosts, and what makes those available that do not become so by themselves."""
+        if self._said[0] != len(self._hosts):  # it is said of every host that is looked at
+            total = len(self._fleet.hosts)
+            verb = "is" if len(self._hosts) == 1 else "are"
+            named = [f"{host} {reason}" for host, reason in list(self._hosts.items())[:_NAMED]]
+            more = [f"{len(self._hosts) - _NAMED} more"] if len(self._hosts) > _NAMED else []
+            said = f"{len(self._hosts)} of {number_of(total, 'host')} {verb} unavailable, and {allowed} may be: "
+            self._said = len(self._hosts), said + ", ".join(named + more) + self._remedy()
+        return self._said[1]
+
+    def _remedy(self) -> str:
+        reasons = self._hosts.values()
+        commands = [f"'forewarn {command}'" for reason, command in _REMEDIES.items() if reason in reasons]
+        if not commands:
+            return ""
+        return f"; make them available with {' and '.join(commands)}, or allow a larger --fleet-share"
 
     def _running_of(self, group: str) -> int:
         return len(self._fleet.groups[group].vms) - self._fleet.stopped.get(group, 0)
@@ -177,10 +242,12 @@ def choose(
     terms: RolloutTerms,
     waiting: Iterable[str],
     obstacle: Callable[[str], str] = lambda _: "",
+    *,
+    counts_passing: bool = True,
 ) -> Wave:
     """Take hosts into a wave in their order, as the limits allow; ``obstacle`` says what else is against one."""
     occupancy = Occupancy(fleet, terms)
-    occupancy.add_present()
+    occupancy.add_present(counts_passing=counts_passing)
     wave = Wave()
     looked_at = 0
     for host in waiting:
@@ -217,6 +284,3 @@ def _unfinished(fleet: Fleet, terms: RolloutTerms, host: str) -> str:
 def _receiving(fleet: Fleet) -> dict[str, str]:
     """Return the hosts that unfinished events move VMs to, each with such an event."""
     return {host: event.id for event in fleet.events.values() for host in event.targets}
-
-
-_FAILED = HostState.FAILED

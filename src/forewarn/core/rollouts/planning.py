@@ -19,9 +19,11 @@ from forewarn.core.rollouts.limits import Occupancy, allowed_hosts, choose, why_
 from forewarn.core.rollouts.model import RecordedLength, RolloutOperation, RolloutPrediction, RolloutTerms
 from forewarn.core.rollouts.prediction import Experience, Forecaster, SlowGroup
 from forewarn.core.rollouts.selection import count_canaries, select_hosts
+from forewarn.core.rollouts.sentences import number_of
 from forewarn.core.terms import check_name
 
-_MOST_PROBLEMS = 50
+MOST_PROBLEMS = 50
+"""That a plan names."""
 
 
 class PlannedWave(msgspec.Struct, frozen=True):
@@ -74,9 +76,11 @@ def make_plan(
     found = _problems(fleet, terms, hosts, now, rules, recorded.host, runs_commands=runs_commands)
     problems = [*_name_problems(name), *([refused] if refused else ()), *found]
     if problems:
-        return RolloutPlan(name=name, terms=terms, problems=tuple(problems[:_MOST_PROBLEMS]))
-    skipped: dict[str, str] = {}
-    waves = list(_waves(fleet, terms, hosts, canaries, skipped))
+        return RolloutPlan(name=name, terms=terms, problems=tuple(problems[:MOST_PROBLEMS]))
+    left = _LeftHosts()
+    waves = list(_waves(fleet, terms, hosts, canaries, left))
+    if left.waiting and not waves:
+        return RolloutPlan(name=name, terms=terms, problems=(f"no host can begin at present: {left.reason}",))
     forecast = Forecaster(fleet, terms, rules, experience, live=live).predict(waves, canaries, now)
     return RolloutPlan(
         name=name,
@@ -84,8 +88,8 @@ def make_plan(
         waves=tuple(
             PlannedWave(each, when.starts_at, when.ends_at) for each, when in zip(waves, forecast.waves, strict=True)
         ),
-        skipped=skipped,
-        notes=tuple(_notes(fleet, _taking_part(fleet, terms, hosts))),
+        skipped=left.skipped | dict.fromkeys(left.waiting, f"it would wait: {left.reason}"),
+        notes=(*left.notes(), *_notes(fleet, _taking_part(fleet, terms, hosts))),
         slowest=forecast.slowest,
         prediction=forecast.total,
         recorded=recorded,
@@ -98,7 +102,7 @@ def predict_run(
     """Predict a run of a rollout that begins now; refuse terms that name no hosts."""
     hosts = select_hosts(fleet, terms)
     canaries = count_canaries(fleet, terms, hosts)
-    waves = _waves(fleet, terms, hosts, canaries, {})
+    waves = _waves(fleet, terms, hosts, canaries, _LeftHosts())
     return Forecaster(fleet, terms, rules, experience, live=live).predict(waves, canaries, now).total
 
 
@@ -119,25 +123,50 @@ def _first(hosts: list[str]) -> str:
     return ", ".join(hosts[:5]) or "nothing"
 
 
+class _LeftHosts(msgspec.Struct):
+    """The hosts that are in no planned wave."""
+
+    skipped: dict[str, str] = {}
+    waiting: list[str] = []
+    reason: str = ""
+    """Why those would wait."""
+    first: str = ""
+    """Why the first wave of all waits for what ends by itself."""
+
+    def notes(self) -> Iterator[str]:
+        if self.first:
+            yield f"the prediction does not count what must end first: {self.first}"
+        if self.waiting:
+            yield f"the prediction is without {number_of(len(self.waiting), 'host')} that would wait: {self.reason}"
+
+
 def _waves(
-    fleet: Fleet, terms: RolloutTerms, hosts: tuple[str, ...], canaries: int, skipped: dict[str, str]
+    fleet: Fleet, terms: RolloutTerms, hosts: tuple[str, ...], canaries: int, left: _LeftHosts
 ) -> Iterator[tuple[str, ...]]:
-    """Yield the waves of a fleet in which nothing else happens meanwhile."""
+    """Yield the waves of a fleet in which nothing begins meanwhile, and what is under way ends."""
+    begun: set[str] = set()
     for part in (hosts[:canaries], hosts[canaries:]):
-        begun: set[str] = set()
         place = 0
         while place < len(part):
-            waiting = (part[number] for number in range(place, len(part)) if part[number] not in begun)
-            wave = choose(fleet, terms, waiting)
-            skipped.update(wave.skipped)
+            wave = choose(fleet, terms, _from(part, place, begun))
+            if not (wave.hosts or wave.skipped):
+                left.first = left.first or wave.blocked
+                wave = choose(fleet, terms, _from(part, place, begun), counts_passing=False)
+            left.skipped.update(wave.skipped)
             begun.update(wave.hosts, wave.skipped)
             while place < len(part) and part[place] in begun:
                 place += 1
             if wave.hosts:
                 yield tuple(wave.hosts)
             elif not wave.skipped:
-                skipped.update({host: f"it would wait: {wave.blocked}" for host in part if host not in begun})
+                left.waiting += [host for host in _taking_part(fleet, terms, hosts) if host not in begun]
+                left.reason = wave.blocked
+                left.first = ""
                 return
+
+
+def _from(hosts: tuple[str, ...], place: int, begun: set[str]) -> Iterator[str]:
+    return (hosts[number] for number in range(place, len(hosts)) if hosts[number] not in begun)
 
 
 def _taking_part(fleet: Fleet, terms: RolloutTerms, hosts: tuple[str, ...]) -> list[str]:
@@ -186,8 +215,8 @@ def _drain_problems(fleet: Fleet, terms: RolloutTerms, hosts: tuple[str, ...]) -
     allowed = allowed_hosts(terms, len(fleet.hosts))
     if len(unavailable) > allowed:
         yield (
-            f"drained hosts stay cordoned: {len(unavailable)} of {len(fleet.hosts)} hosts would be unavailable, and "
-            f"{allowed} may be; choose fewer hosts, or allow a larger --fleet-share"
+            f"drained hosts stay cordoned: {len(unavailable)} of {number_of(len(fleet.hosts), 'host')} would be "
+            f"unavailable, and {allowed} may be; choose fewer hosts, or allow a larger --fleet-share"
         )
 
 
@@ -234,6 +263,6 @@ def _notes(fleet: Fleet, hosts: list[str]) -> Iterator[str]:
         for group, found in sorted(domains.items()):
             if len(found) > 1:
                 count += 1
-                if count > _MOST_PROBLEMS:
+                if count > MOST_PROBLEMS:
                     return
                 yield f"the VMs of group {group} on {host} are of {len(found)} domains, and take turns"

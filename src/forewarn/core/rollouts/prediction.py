@@ -24,6 +24,8 @@ from forewarn.core.rollouts.model import RecordedLength, RolloutOperation, Rollo
 HOST_COMMAND = "host command"
 """Under which the durations of commands on hosts are recorded."""
 _NAMED = 5
+_LEAST_WAIT = 0.5
+"""Seconds; waits are shown in whole seconds."""
 _UNKNOWN_IMPACT = (15.0, 60.0, 300.0)
 """Seconds that an operation is taken to last while nothing is recorded."""
 _LEAST_SLACK = 60.0
@@ -70,8 +72,9 @@ class SlowGroup(msgspec.Struct, frozen=True):
 
     group: str
     seconds: float
-    """For how long in all a wave waits for it alone."""
+    """For how long in all waves wait for it, alone or with groups that take as long."""
     reason: str
+    """Why the wave waits that waits for it longest."""
 
 
 class WavePrediction(msgspec.Struct, frozen=True):
@@ -114,7 +117,8 @@ class Forecaster:
         self._has_windows = bool(terms.windows or rules.maintenance_windows)
         self._waits: dict[str, tuple[tuple[float, ...], str]] = {}
         self._waited_for: dict[str, float] = {}
-        self._reasons: dict[str, str] = {}
+        self._longest: dict[str, tuple[float, str]] = {}
+        """The longest wait of one wave for a group, and the reason."""
 
     def predict(self, waves: Iterable[tuple[str, ...]], canaries: int, now: datetime) -> RolloutForecast:
         """Lay the waves one after another."""
@@ -137,7 +141,7 @@ class Forecaster:
         )
         slowest = sorted(self._waited_for.items(), key=lambda each: (-each[1], each[0]))[:_NAMED]
         return RolloutForecast(
-            tuple(predicted), total, tuple(SlowGroup(group, wait, self._reasons[group]) for group, wait in slowest)
+            tuple(predicted), total, tuple(SlowGroup(group, wait, self._longest[group][1]) for group, wait in slowest)
         )
 
     def _settle(self, *, is_canary: bool) -> float:
@@ -149,43 +153,54 @@ class Forecaster:
         """Return how long a wave takes without settling: with short, middling and long durations."""
         ends: dict[str, list[float]] = {}
         domains: dict[str, tuple[int, int]] = {}
+        reasons: dict[str, str] = {}
         impacts = (self._impact.low, self._impact.middle, self._impact.high)
         for host in hosts:
             for group, domain in self._events_on(host):
-                starts, reason = self._starts(group, begins)
+                starts, reason, is_held = self._starts(group, begins)
                 before = ends.get(group)
                 if before is None:
                     ends[group] = [*map(add, starts, impacts)]
+                    reasons[group] = reason
                 elif domains[group] != domain:
-                    reason = "its update domains take turns"
                     ends[group] = [*map(add, map(max, starts, before), impacts)]
+                    reasons[group] = reason if is_held else "its update domains take turns"
                 domains[group] = domain
-                self._reasons[group] = reason
         if ends:
-            self._note_slowest(ends)
+            self._note_slowest(ends, reasons)
         lengths = (max((each[number] for each in ends.values()), default=0.0) for number in range(3))
         return tuple(map(add, lengths, self._commands))
 
-    def _note_slowest(self, ends: dict[str, list[float]]) -> None:
-        """Note for how long the wave waits for the last of its groups alone."""
-        slowest = max(ends, key=lambda group: ends[group][1])
-        before = max((each[1] for group, each in ends.items() if group != slowest), default=0.0)
-        self._waited_for[slowest] = self._waited_for.get(slowest, 0.0) + ends[slowest][1] - before
+    def _note_slowest(self, ends: dict[str, list[float]], reasons: dict[str, str]) -> None:
+        """Note for how long the wave waits for the last of its groups; of several, how long they wait to start."""
+        last = max(each[1] for each in ends.values())
+        slowest = [group for group, each in ends.items() if each[1] == last]
+        before = max((each[1] for each in ends.values() if each[1] < last), default=0.0)
+        waits = last - (max(before, self._impact.middle) if len(slowest) > 1 else before)
+        if waits < _LEAST_WAIT:
+            return
+        for group in slowest:
+            self._waited_for[group] = self._waited_for.get(group, 0.0) + waits
+            self._longest[group] = max(self._longest.get(group, (0.0, "")), (waits, reasons[group]))
 
     def _events_on(self, host: str) -> dict[tuple[str, tuple[int, int]], None]:
         vms = (self._fleet.vms[name] for name in self._fleet.vms_on(host))
         return {(vm.group, (vm.update_domain, vm.fault_domain)): None for vm in vms if not vm.deallocated}
 
-    def _starts(self, group: str, begins: datetime) -> tuple[tuple[float, ...], str]:
-        """Return how long after the wave's beginning events of a group start, and what they wait for."""
+    def _starts(self, group: str, begins: datetime) -> tuple[tuple[float, ...], str, bool]:
+        """Return how long after the wave's beginning events of a group start, and what they wait for.
+
+        The last value tells whether that is a window or the end of quiet hours.
+        """
         if group not in self._waits:
             self._waits[group] = self._wait_of(group)
         waits, reason = self._waits[group]
         hours = self._fleet.groups[group].terms.policy.quiet_hours
         if not (hours or self._has_windows):
-            return waits, reason
+            return waits, reason, False
         times = [self._delayed(begins + timedelta(seconds=wait), hours) for wait in waits]
-        return tuple((start - begins).total_seconds() for start, _ in times), times[1][1] or reason
+        held = times[1][1]
+        return tuple((start - begins).total_seconds() for start, _ in times), held or reason, bool(held)
 
     def _wait_of(self, group: str) -> tuple[tuple[float, ...], str]:
         approval = self._experience.approvals.get(group)

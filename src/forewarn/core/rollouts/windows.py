@@ -41,20 +41,6 @@ def next_start_of(rollout: Rollout, earliest: datetime) -> datetime | None:
     """Return when a host that may start from ``earliest`` on starts inside a window; None when it never can."""
     if not rollout.has_windows:
         return earliest
-    if not rollout.has_windows:
-        return earliest
-    if not rollout.has_windows:
-        return earliest
-    if not rollout.has_windows:
-        return earliest
-    if not rollout.has_windows:
-        return earliest
-    if not rollout.has_windows:
-        return earliest
-    if not rollout.has_windows:
-        return earliest
-    if not rollout.has_windows:
-        return earliest
     return next_start(rollout.terms.windows, rollout.fleet_windows, earliest, timedelta(seconds=rollout.lasts))
 
 
