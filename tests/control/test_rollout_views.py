@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import msgspec
+import pytest
 
 from forewarn.control.rollout_views import RolloutDetail, count_waves, detail_rollout, read_ended
 from forewarn.core.facts import Entry
@@ -12,15 +13,18 @@ from tests.core.harness import NOON
 from tests.core.rollouts.harness import WEB, RolloutHarness
 
 
-def test_quiet_hours_and_windows_are_told_apart() -> None:
-    """An approved event waits for the one or the other."""
+@pytest.mark.parametrize("is_approved", [False, True])
+def test_quiet_hours_and_windows_are_told_apart(*, is_approved: bool) -> None:
+    """An event waits for the one or the other, whether or not it is approved: an approval would not start it."""
     quiet = RolloutHarness(WEB, "ann sets web quiet_hours=12:00-14:00", "ann rolls out k: reboot hosts=h3")
     window = RolloutHarness(WEB, "ann rolls out k: reboot hosts=h3 windows=12:10-14:00")
     for harness, expected in ((quiet, "quiet hours"), (window, "window")):
         harness.advance()
-        harness.say("web-2 approves E1")
+        if is_approved:
+            harness.say("web-2 approves E1")
         (event,) = detail_rollout(harness.fleet, harness.fleet.rollouts["k"], harness.now).events
         assert event.waits_for == expected
+        assert event.until == NOON + (timedelta(hours=2) if expected == "quiet hours" else timedelta(minutes=10))
 
 
 def test_a_gate_that_is_asked_is_shown() -> None:

@@ -248,7 +248,10 @@ def _forecast(fleet: Fleet, rollout: Rollout, now: datetime) -> dict[str, dateti
     waves = ceil(waiting) + bool(rollout.active)
     finish = max(begins_at, wave_began_at + waves * _wave_length(fleet, rollout, planned))
     if rollout.has_windows:
-        finish = max(finish, planned.finish, windows.held_until(rollout, now) or now)
+        opens = windows.held_until(rollout, now) or now
+        if opens == windows.NEVER:
+            return _NO_FORECAST
+        finish = max(finish, planned.finish, opens)
     share = sqrt(left / len(rollout.hosts))
     return {
         "predicted_finish": finish,
@@ -290,14 +293,17 @@ def _ended_runs(fleet: Fleet, rollout: Rollout) -> tuple[RolloutHostView, ...]:
 def _view_event(fleet: Fleet, event: Event, now: datetime) -> WaitingEvent:
     waits_for = "approval"
     until: datetime | None = event.not_before
+    quiet = quiet_hours.quiet_until(fleet.groups[event.group].terms.policy.quiet_hours, now)
+    rollout = fleet.rollouts.get(event.rollout)
+    opens = windows.held_until(rollout, now) if rollout else None
     if event.status is EventStatus.STARTED:
         waits_for, until = "driver", None
     elif event.waits_for:
         waits_for, until = "turn", None
-    elif event.waits_until:
-        hours = fleet.groups[event.group].terms.policy.quiet_hours
-        waits_for = "quiet hours" if quiet_hours.quiet_until(hours, now) else "window"
-        until = event.waits_until
+    elif quiet or opens:  # an approval does not start it now
+        waits_for = "quiet hours" if quiet else "window"
+        until = max(when for when in (quiet, opens) if when)
+        until = None if until == windows.NEVER else until
     return WaitingEvent(
         id=show_id(event.id),
         group=event.group,
