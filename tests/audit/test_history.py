@@ -336,6 +336,16 @@ def test_the_newest_lines_cost_what_they_are(query: HistoryQuery, principal: Pri
     assert costs[2] == costs[1] < 1_500
 
 
+def test_lines_are_found_by_their_kind_and_by_who_caused_them(history_harness: HistoryHarness) -> None:
+    """Both must match; VMs and the service are not people."""
+    facts = frozenset({"approved", "vm-deallocated", "announced"})
+    by_people = history_harness.facts(HistoryQuery(facts=facts, only_people=True))
+
+    assert sorted(set(by_people)) == ["announced", "vm-deallocated"]
+    assert "approved" in history_harness.facts(HistoryQuery(facts=facts))
+    assert set(history_harness.facts(HistoryQuery(only_people=True))) > set(by_people)
+
+
 def test_the_newest_lines_are_looked_for_until_there_are_enough() -> None:
     """If the newest entries about a VM have too few of them, older ones are read."""
     history_harness = HistoryHarness()

@@ -17,7 +17,7 @@ from forewarn.audit.history_lines import HistoryFocus, HistoryFormatter, History
 from forewarn.core.access import Action, Principal
 from forewarn.core.facts import Entry, EventCreated
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import Event
+from forewarn.core.model import CallerKind, Event
 from forewarn.journal.port import Journal
 from forewarn.wire.azure_names import read_id
 
@@ -25,6 +25,9 @@ _CHUNK = 200
 """Number of entries that are read at a time if it is unknown how many are needed."""
 _GROWTH = 8
 """How many times as many are read next if there were too few lines in them."""
+_MOST_READ = 10_000
+"""Entries of one subject among which the newest lines of some kinds are looked for."""
+_PEOPLE = frozenset({CallerKind.OPERATOR, CallerKind.OWNER})
 _TOKEN_FACTS = frozenset({"token-created", "token-revoked"})
 _SUBSCRIPTION_FACTS = frozenset({"subscription-set", "subscription-removed", "delivered"})
 
@@ -39,6 +42,10 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True):
     event: str = ""
     """The complete id of an event."""
     caller: str = ""
+    facts: frozenset[str] = frozenset()
+    """Kinds of facts; all, if there are none."""
+    only_people: bool = False
+    """Leave out what VMs and the service itself did."""
     since: datetime | None = None
     until: datetime | None = None
     """Lines before this time."""
@@ -97,11 +104,12 @@ class _HistoryReader:
         if not subjects:
             return self.answer(last).lines
         events = {event.id: event for event in known if self._concerns(event)}
-        size = max(_CHUNK, self._query.limit)
+        size, is_chosen = max(_CHUNK, self._query.limit), bool(self._query.facts or self._query.only_people)
         while True:
             floor, entries = self._newest_lives(subjects, events, low, high, size)
             page = self._page(entries)
-            if floor == low or len(page.lines) == self._query.limit:
+            is_read = is_chosen and size > _MOST_READ
+            if floor == low or is_read or len(page.lines) == self._query.limit:
                 return page.lines
             size *= _GROWTH
 
@@ -250,6 +258,8 @@ class _HistoryReader:
             and query.rollout in ("", line.detail.get("rollout"))
             and query.event in ("", read_id(line.event))
             and query.caller in ("", line.by)
+            and (not query.facts or line.fact in query.facts)
+            and (not query.only_people or line.kind in _PEOPLE)
         )
 
     def _group_of(self, vm: str) -> str:

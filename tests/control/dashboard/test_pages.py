@@ -28,6 +28,7 @@ from forewarn.core.commands import (
     RecordFetched,
     RecordObservation,
     ReportImpact,
+    SetGroup,
     SetSubscription,
     VmOperation,
 )
@@ -376,11 +377,11 @@ def test_who_did_what_is_read_once(harness: ApiHarness, browser: Browser) -> Non
         return entries(after, limit)
 
     with patch.object(harness.journal, "entries", note):
-        assert browser.get("/hosts").body.decode().count(">token-created<") == first.count(">token-created<")
+        assert browser.get("/fleet").body.decode().count(">token-created<") == first.count(">token-created<")
         assert not read
         before = harness.node.replica.revision
         harness.do(OperateVm(id="2" * 32, by=ANN, operation=VmOperation.RESTART, vm="web-1"))
-        assert "web-1" in browser.get("/groups").body.decode().partition("What happened last")[2]
+        assert "web-1" in browser.get("/").body.decode().partition("What happened last")[2]
         assert read
         assert min(read) >= before
     browser.log_in(token_of(harness, Role.VIEWER))
@@ -388,7 +389,7 @@ def test_who_did_what_is_read_once(harness: ApiHarness, browser: Browser) -> Non
 
 
 def test_an_owner_s_pages_read_nothing_because_of_others(harness: ApiHarness, browser: Browser) -> None:
-    """They read the journal again after something happened to its groups, and only then."""
+    """They read the journal again after something happened to its groups, and only then; VMs are not people."""
     harness.enrol("web", "web-0")
     browser.log_in(token_of(harness, Role.OWNER, groups=("web",)))
     browser.get("/vms")
@@ -406,9 +407,8 @@ def test_an_owner_s_pages_read_nothing_because_of_others(harness: ApiHarness, br
         assert not read
         for number, command in enumerate((make_restart, make_deallocation, make_fetch)):
             harness.do(command(harness, f"{number + 3:032x}"))
-            assert (
-                last_fact(browser.get("/groups").body.decode()) == ("announced", "vm-deallocated", "fetched")[number]
-            )
+            known = ("announced", "vm-deallocated", "vm-deallocated")[number]
+            assert last_fact(browser.get("/vms").body.decode()) == known
         assert read
 
 
@@ -517,7 +517,42 @@ def test_every_page_says_who_did_what(harness: ApiHarness, browser: Browser) -> 
 
     for path in (*PAGES, f"/events/{event}", "/hosts/h1"):
         body = browser.get(path).body.decode()
-        assert re.search(r"<td><bdi>ann</bdi></td><td class=\"fact\">(announced|rollout-started)<", body), path
+        if path not in TOPICS:
+            assert re.search(r"<td><bdi>ann</bdi></td><td class=\"fact\">(announced|rollout-started)<", body), path
+
+
+TOPICS = {
+    "/hosts": {"host-state-set", "announced"},
+    "/groups": {"group-set", "enrolled", "fleet-changed"},
+    "/rollouts": {"rollout-started"},
+    "/access": {"token-created"},
+    "/notifications": {"subscription-set"},
+}
+
+
+def test_who_did_what_is_about_the_page(harness: ApiHarness, browser: Browser) -> None:
+    """Tokens, subscriptions, rollouts, hosts and groups show what happened to these; the others what people did."""
+    harness.enrol("web", "web-0")
+    harness.do(SetGroup(id="1" * 32, by=ANN, group="web", approve_user_reboot=True))
+    harness.do(OperateVm(id="2" * 32, by=ANN, operation=VmOperation.RESTART, vm="db"))
+    harness.do(OperateHost(id="3" * 32, by=ANN, operation=HostOperation.DEGRADE, host="h2"))
+    start_rollout(harness)
+    hook = Subscription("s1", "ops", SubscriptionKind.WEBHOOK, "https://example.org/path", "c2VjcmV0")
+    harness.do(SetSubscription(id="8" * 32, by=ANN, subscription=hook))
+    event = next(iter(harness.node.replica.fleet.events_of("web")))
+    harness.show(event.id, "web-0")
+    browser.log_in(token_of(harness))
+
+    for path, facts in TOPICS.items():
+        assert facts <= set(told_facts(browser, path)) <= facts | {"started-at-once"}, path
+    for path in ("/", "/fleet", "/timeline", "/vms", "/health"):
+        assert {"fetched", "enrolled"}.isdisjoint(told_facts(browser, path)), path
+        assert "subscription-set" in told_facts(browser, path), path
+    assert "fetched" in told_facts(browser, "/history")
+
+
+def told_facts(browser: Browser, path: str) -> list[str]:
+    return re.findall(r'<td class="fact">([^<]*)<', browser.get(path).body.decode())
 
 
 def test_an_ended_rollout_is_exported(harness: ApiHarness, browser: Browser) -> None:
@@ -631,6 +666,59 @@ def test_an_owner_cannot_filter_the_history_by_host(harness: ApiHarness, browser
     browser.log_in(token_of(harness, Role.OWNER, groups=("web",)))
 
     assert browser.get("/history?host=h1").status == 403
+
+
+def test_the_history_is_read_page_by_page(harness: ApiHarness, browser: Browser) -> None:
+    """Each page begins where the one before ended; the links keep the filters."""
+    for number in range(5):
+        restart = OperateVm(id=f"{number + 1:032x}", by=ANN, operation=VmOperation.RESTART, vm="web-0")
+        made = harness.do(restart)
+        harness.finish(next(fact.event.id for fact in made if isinstance(fact, StartedAtOnce)))
+        harness.clock.advance(timedelta(hours=1))
+    browser.log_in(token_of(harness))
+    whole = told_facts(browser, "/history?vm=web-0")
+    assert "Older" not in browser.get("/history?vm=web-0").body.decode()
+
+    with patch("forewarn.control.dashboard.pages.history._MOST", 4):
+        found, path = [], "/history?vm=web-0"
+        while path:
+            body = browser.get(path).body.decode()
+            page = re.findall(r'<td class="fact">([^<]*)<', body)
+            assert 0 < len(page) <= 4
+            found += page
+            links = re.findall(r'href="(/history\?[^"]*before=[^"]*)"', body)
+            path = unescape(links[0]) if links else ""
+            assert "vm=web-0" in path or not path
+    assert found == whole
+    until = "2026-01-01T00:30"
+    assert told_facts(browser, f"/history?vm=web-0&until={until}") == whole[-len(whole) // 5 :]
+    assert f"until={until.replace(':', '%3A')}%3A00Z" in browser.get(f"/history?until={until}").body.decode()
+
+
+@pytest.mark.parametrize("wrong", ["event=nonsense", "since=yesterday", "until=2026"])
+def test_a_wrong_filter_keeps_its_form(harness: ApiHarness, browser: Browser, wrong: str) -> None:
+    """With the reason, so that it can be mended."""
+    browser.log_in(token_of(harness))
+    said = browser.get(f"/history?vm=web-0&{wrong}")
+
+    assert said.status == 200
+    body = said.body.decode()
+    assert 'role="alert"' in body
+    assert f'value="{wrong.partition("=")[2]}"' in body
+    assert 'name="vm" value="web-0"' in body
+
+
+def test_vms_are_found_by_a_part_of_a_group_s_name(harness: ApiHarness, browser: Browser) -> None:
+    """The name itself comes first; a text that no group has says so, and the form stays."""
+    two = (GroupTerms("web-2", GroupKind.AVAILABILITY_SET),)
+    harness.do(ChangeFleet(id="2" * 32, by=ANN, groups=two, vms=(Vm("other", "web-2", "h1"),)))
+    browser.log_in(token_of(harness))
+
+    assert names_in(browser.get("/vms?group=WE"), "/vms/") == ["other", "web-0", "web-1"]
+    assert names_in(browser.get("/vms?group=web"), "/vms/") == ["web-0", "web-1"]
+    body = browser.get("/vms?group=pay").body.decode()
+    assert "The name of no group contains this text." in body
+    assert 'name="group" value="pay"' in body
 
 
 def test_the_lanes_of_one_group_are_drawn(harness: ApiHarness, browser: Browser) -> None:

@@ -1,5 +1,6 @@
 """The newest lines of the history that pages have read, so that the next page reads only what came since."""
 
+from collections.abc import Hashable
 from typing import get_args
 
 from forewarn.audit.history_lines import HistoryLine
@@ -11,10 +12,12 @@ from forewarn.core.subjects import group_of, groups_of
 from forewarn.node.feed import Commit
 
 _Lines = tuple[HistoryLine, ...]
-_Key = tuple[Role, int]
-"""A role, which says what may be seen, and a number of lines."""
-_OwnedKey = tuple[frozenset[str], int]
-"""The groups of an owner, and a number of lines."""
+_Wanted = Hashable
+"""Which lines, and how many."""
+_Key = tuple[Role, _Wanted]
+"""A role, which says what may be seen, and what is wanted."""
+_OwnedKey = tuple[frozenset[str], _Wanted]
+"""The groups of an owner, and what is wanted."""
 _MOST_OWNED = 1_000
 """Sets of groups whose lines are kept."""
 
@@ -66,22 +69,22 @@ class OwnedLines:
         for key in [key for key in self._known if not changed.isdisjoint(key[0])]:
             del self._known[key]
 
-    def get(self, principal: Principal, limit: int) -> _Lines | None:
+    def get(self, principal: Principal, wanted: _Wanted) -> _Lines | None:
         """Return the newest lines if they are known."""
-        lines = self._known.get((principal.groups, limit))
+        lines = self._known.get((principal.groups, wanted))
         return lines if isinstance(lines, tuple) else None
 
-    def begin(self, principal: Principal, limit: int) -> object:
+    def begin(self, principal: Principal, wanted: _Wanted) -> object:
         """Say that lines are about to be read up to the present revision; pass the result to ``keep``."""
         while len(self._known) >= _MOST_OWNED:
             del self._known[next(iter(self._known))]
-        reading = self._known[principal.groups, limit] = object()
+        reading = self._known[principal.groups, wanted] = object()
         return reading
 
-    def keep(self, principal: Principal, limit: int, reading: object, lines: _Lines) -> None:
+    def keep(self, principal: Principal, wanted: _Wanted, reading: object, lines: _Lines) -> None:
         """Keep what was read, unless something happened to these groups meanwhile."""
-        if self._known.get((principal.groups, limit)) is reading:
-            self._known[principal.groups, limit] = lines
+        if self._known.get((principal.groups, wanted)) is reading:
+            self._known[principal.groups, wanted] = lines
 
 
 def _groups_of(commit: Commit) -> set[str]:

@@ -1,7 +1,7 @@
 """The newest lines of the history, for pages that show who did what."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 import msgspec
 
@@ -12,24 +12,56 @@ from forewarn.core.access import Principal
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event
 
+_MOST_READ = 5_000
+"""Entries among which the newest lines of a topic are looked for at first."""
+
+
+class Topic(msgspec.Struct, frozen=True):
+    """Which lines of the history a page shows that is not about one thing."""
+
+    facts: frozenset[str] = frozenset()
+    """Kinds of facts; all, if there are none."""
+    only_people: bool = False
+    """Leave out what VMs and the service itself did."""
+
+
+PEOPLE = Topic(only_people=True)
+HOSTS = Topic(frozenset({"host-state-set", "host-cordon-set", "announced", "started-at-once", "canceled"}), True)
+GROUPS = Topic(frozenset({"group-set", "enrolled", "switched-off", "fleet-changed", "fleet-declared"}))
+ROLLOUTS = Topic(
+    frozenset(
+        {
+            *("rollout-started", "rollout-edited", "rollout-paused", "rollout-resumed"),
+            *("rollout-stopping", "rollout-blocked", "rollout-late", "rollout-ended"),
+        }
+    )
+)
+TOKENS = Topic(frozenset({"token-created", "token-revoked"}))
+SUBSCRIPTIONS = Topic(frozenset({"subscription-set", "subscription-removed"}))
+
 
 async def recent_lines(
-    context: ApiContext, principal: Principal, *, limit: int = 15, **filters: str
+    context: ApiContext, principal: Principal, *, limit: int = 15, topic: Topic = PEOPLE, **filters: str
 ) -> tuple[HistoryLine, ...]:
-    """Return the newest lines that match the filters; an event is given by its whole or shortened id."""
+    """Return the newest lines that match the filters, or without filters those of a topic.
+
+    An event is given by its whole or shortened id.
+    """
     if event := filters.get("event"):
         filters["event"] = await context.record.resolve_id(principal, event)
-    query = HistoryQuery(limit=limit, **filters)  # type: ignore[arg-type]  # all of these filters are texts
     if filters:
+        query = HistoryQuery(limit=limit, **filters)  # type: ignore[arg-type]  # all of these filters are texts
         return await _read(context, principal, query, context.node.replica.revision)
+    query = HistoryQuery(limit=limit, facts=topic.facts, only_people=topic.only_people)
     return await (_newest_lines if principal.sees_all else _owned_lines)(context, principal, query)
 
 
 async def _newest_lines(context: ApiContext, principal: Principal, query: HistoryQuery) -> tuple[HistoryLine, ...]:
     """Return the newest lines of all; what was read before is not read again."""
-    known, key, revision = context.known_lines, (principal.role, query.limit), context.node.replica.revision
+    known, key, revision = context.known_lines, (principal.role, _wanted(query)), context.node.replica.revision
     after, lines = known.get(key)
     if after != revision:
+        after = max(after, revision - _MOST_READ)
         newer = await _read(context, principal, msgspec.structs.replace(query, after=after), revision)
         lines = (*newer, *lines)[: query.limit]
         known.keep(key, revision, lines)
@@ -38,13 +70,22 @@ async def _newest_lines(context: ApiContext, principal: Principal, query: Histor
 
 async def _owned_lines(context: ApiContext, principal: Principal, query: HistoryQuery) -> tuple[HistoryLine, ...]:
     """Return the newest lines of an owner; they are read again after something happened to its groups."""
-    owned, limit = context.owned_lines, query.limit
-    lines = owned.get(principal, limit)
+    owned, wanted = context.owned_lines, _wanted(query)
+    lines = owned.get(principal, wanted)
     if lines is None:
-        reading = owned.begin(principal, limit)
+        reading = owned.begin(principal, wanted)
         lines = await _read(context, principal, query, context.node.replica.revision)
-        owned.keep(principal, limit, reading, lines)
+        owned.keep(principal, wanted, reading, lines)
     return lines
+
+
+def _wanted(query: HistoryQuery) -> Hashable:
+    return query.facts, query.only_people, query.limit
+
+
+async def read_lines(context: ApiContext, principal: Principal, query: HistoryQuery) -> tuple[HistoryLine, ...]:
+    """Return the newest lines that match a query."""
+    return await _read(context, principal, query, context.node.replica.revision)
 
 
 async def _read(

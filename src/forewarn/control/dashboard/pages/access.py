@@ -5,7 +5,7 @@ from typing import Any
 from litestar import Request, Response, Router
 
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
-from forewarn.control.dashboard.recent_history import recent_lines
+from forewarn.control.dashboard.recent_history import TOKENS, recent_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.core.access import Action
 from forewarn.core.model import Role
@@ -25,7 +25,7 @@ async def show_access(
         roles=[str(each) for each in Role],
         now=context.now(),
         own=principal.token,
-        last=await recent_lines(context, principal, limit=8),
+        last=await recent_lines(context, principal, limit=8, topic=TOKENS),
     )
 
 

@@ -9,7 +9,7 @@ from forewarn.control import views
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.dashboard.events import event_row
 from forewarn.control.dashboard.natural_order import natural_key
-from forewarn.control.dashboard.recent_history import recent_lines
+from forewarn.control.dashboard.recent_history import GROUPS, recent_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.core.access import Action, Principal
 from forewarn.core.fleet import Fleet
@@ -36,7 +36,7 @@ async def list_groups(
     names = group_names(fleet, principal, search)
     idle_after = context.node.writer.rules.idle_after
     rows = [views.view_group(fleet, fleet.groups[name], context.last_asked, idle_after) for name in names[:_MOST]]
-    last = await recent_lines(context, principal, limit=8)
+    last = await recent_lines(context, principal, limit=8, topic=GROUPS)
     return html(
         request, "groups.html", section="groups", rows=rows, total=len(names), most=_MOST, search=search, last=last
     )

@@ -9,7 +9,7 @@ from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.dashboard.events import event_row
 from forewarn.control.dashboard.failures import failed_vms
 from forewarn.control.dashboard.natural_order import natural_key
-from forewarn.control.dashboard.recent_history import recent_lines
+from forewarn.control.dashboard.recent_history import HOSTS, recent_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.control.dashboard.states import events_by_vm, state_of
 from forewarn.core.access import Action
@@ -36,7 +36,7 @@ async def list_hosts(
     fleet = context.fleet
     names = host_names(fleet, search)
     rows = [(name, len(fleet.vms_on(name)), fleet.state_of(name), name in fleet.cordoned) for name in names[:_MOST]]
-    last = await recent_lines(context, principal, limit=8)
+    last = await recent_lines(context, principal, limit=8, topic=HOSTS)
     return html(
         request, "hosts.html", section="hosts", rows=rows, total=len(names), most=_MOST, search=search, last=last
     )

@@ -6,7 +6,7 @@ from litestar import Request, Response, Router
 
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
 from forewarn.control.api.subscriptions import view_subscription
-from forewarn.control.dashboard.recent_history import recent_lines
+from forewarn.control.dashboard.recent_history import SUBSCRIPTIONS, recent_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.core.access import Action
 from forewarn.core.model import SubscriptionKind
@@ -23,7 +23,7 @@ async def show_notifications(
         "notifications.html",
         section="notifications",
         rows=[view_subscription(context, each) for each in found],
-        last=await recent_lines(context, principal, limit=8),
+        last=await recent_lines(context, principal, limit=8, topic=SUBSCRIPTIONS),
         kinds=[str(each) for each in SubscriptionKind],
     )
 

@@ -8,7 +8,7 @@ from litestar import Request, Response, Router
 from litestar.params import FromPath
 
 from forewarn.control.api.context import ContextDependency, PrincipalDependency
-from forewarn.control.dashboard.recent_history import recent_lines, rollout_lines
+from forewarn.control.dashboard.recent_history import ROLLOUTS, recent_lines, rollout_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.control.rollout_views import count_waves, detail_rollout, view_rollout
 from forewarn.core.access import Action
@@ -62,7 +62,7 @@ async def list_rollouts(
         orders=[str(each) for each in RolloutOrder],
         policies=[str(each) for each in FailurePolicy],
         conflicts=[str(each) for each in ConflictPolicy],
-        last=await recent_lines(context, principal, limit=8),
+        last=await recent_lines(context, principal, limit=8, topic=ROLLOUTS),
     )
 
 
