@@ -100,10 +100,10 @@ def rollout_lines(found: "RolloutDetail", now: datetime) -> Iterator[str]:
 
 def _times(found: "RolloutDetail", now: datetime) -> Iterator[str]:
     if found.begins_at:
-        if last := found.last_run:
-            counts = f"{last.done} done, {last.failed} failed, {last.skipped} skipped"
-            ended = f", {relative(last.ended_at, now)}" if last.ended_at else ""
-            yield f"run {last.run} is {last.state}{ended}: {counts}"
+        if before := found.last_run:
+            counts = f"{before.done} done, {before.failed} failed, {before.skipped} skipped"
+            ended = f", {relative(before.ended_at, now)}" if before.ended_at else ""
+            yield f"run {before.run} is {before.state}{ended}: {counts}"
         yield f"begins again at {clock(found.begins_at, now)}; end it: forewarn rollout cancel {found.name}"
         return
     if found.ended_at:
