@@ -211,7 +211,8 @@ class Service:
         sent_at = self._loop.time()
         await asyncio.sleep(self._network.travel_time())
         if self._network.is_lost():
-            return await self._give_up(sent_at)
+            await self._give_up(sent_at)
+            return None
         process = self.process
         if process is None or not process.is_alive or not self.is_serving or self.app is None:
             return None
@@ -221,7 +222,8 @@ class Service:
         response = await answered
         process.on_kill.pop(answered, None)
         if response is not None and self._network.is_lost():
-            return await self._give_up(sent_at)
+            await self._give_up(sent_at)
+            return None
         await asyncio.sleep(self._network.travel_time())
         return response
 
