@@ -154,8 +154,11 @@ class NodeProcess:
 class ClusterProcesses:
     """Several nodes on one database."""
 
-    def __init__(self, directory: Path, journal: str, names: str = "abc", *, vms: int = 20, more: str = "") -> None:
-        """``journal`` is the setting; ``more`` are further lines of the settings file."""
+    def __init__(
+        self, directory: Path, journal: str, names: str = "abc", *, vms: int = 20, more: str = "", fences: bool = True
+    ) -> None:
+        """``journal`` is the setting; ``more`` are further lines of the settings file; ``fences`` is the driver's."""
+        self.fences = fences
         self.directory = directory
         self.journal = journal
         self.vms = range(1, vms + 1)
@@ -167,6 +170,7 @@ class ClusterProcesses:
         listed = [f'[[vm]]\nname = "vm-{n}"\naddress = "127.0.1.{n}"\ngroup = "web"\n' for n in self.vms]
         (directory / "fleet.toml").write_text(group + "".join(listed), encoding="ascii")
         driver = f'driver = "machines"\n{more}\n[drivers.machines]\ndirectory = "{self.machines}"\n'
+        driver += f"fences = {str(fences).lower()}\n"
         (directory / "forewarn.toml").write_text(driver, encoding="ascii")
         plugin = directory / "machines_plugin-1.0.dist-info"
         plugin.mkdir()
