@@ -44,9 +44,11 @@ def test_a_late_rollout_says_when_it_was_to_end() -> None:
 
 
 def test_a_changed_rollout_is_named() -> None:
-    """What changed is in the fact itself."""
+    """With what was changed, and by whom; entries of earlier releases do not say it."""
     terms = RolloutTerms(operation=RolloutOperation.REBOOT)
     assert describe(RolloutEdited("k", NOON, terms, (), 60.0)) == "rollout k is changed"
+    edited = RolloutEdited("k", NOON, terms, (), 60.0, "parallel, settle changed by ann")
+    assert describe(edited) == "rollout k is changed: parallel, settle changed by ann"
 
 
 @pytest.mark.parametrize(

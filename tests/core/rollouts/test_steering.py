@@ -11,7 +11,7 @@ from forewarn.core.facts import Announced
 from forewarn.core.model import EventStatus
 from forewarn.core.rollouts.checks import check_gate
 from forewarn.core.rollouts.commands import StartRollout
-from forewarn.core.rollouts.facts import RolloutEnded
+from forewarn.core.rollouts.facts import RolloutEdited, RolloutEnded
 from forewarn.core.rollouts.model import (
     HealthGate,
     HostStep,
@@ -193,7 +193,9 @@ def test_an_edit_counts_from_the_next_wave() -> None:
     """The operation and the hosts cannot be edited."""
     harness = RolloutHarness(WEB, "ann rolls out k: reboot all_hosts=true")
     harness.advance()
-    harness.say("ann edits rollout k: parallel=2")
+    (edited,) = harness.say("ann edits rollout k: parallel=2")
+    assert isinstance(edited, RolloutEdited)
+    assert edited.reason == "parallel changed by ann"
     harness.finish("k", most=2)
     assert len(harness.fleet.rollouts["k"].active) <= 2
     with pytest.raises(Refused, match="cancel it, and start another"):

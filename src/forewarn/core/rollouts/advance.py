@@ -71,7 +71,8 @@ def advance(fleet: Fleet, command: AdvanceRollout, now: datetime, rules: Rules) 
                 yield RolloutResumed(rollout.name, now, "no other rollout has its hosts any more")
             return
     if rollout.fleet_windows != rules.maintenance_windows:
-        yield RolloutEdited(rollout.name, now, rollout.terms, rules.maintenance_windows, rollout.lasts)
+        windows_of_fleet, reason = rules.maintenance_windows, "the maintenance windows of the fleet changed"
+        yield RolloutEdited(rollout.name, now, rollout.terms, windows_of_fleet, rollout.lasts, reason)
         return
     if rollout.prediction and not rollout.is_late and rollout.prediction.latest <= now:
         yield RolloutLate(rollout.name, now, rollout.prediction.latest)

@@ -20,6 +20,8 @@ class RolloutEdited(Fact, frozen=True, tag="rollout-edited"):
     terms: RolloutTerms
     fleet_windows: tuple[str, ...] = ()
     lasts: float = 0.0
+    reason: str = ""
+    """Which terms were changed, and by whom; or that the windows of the fleet were."""
 
 
 class RolloutPaused(Fact, frozen=True, tag="rollout-paused"):

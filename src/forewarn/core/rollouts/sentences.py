@@ -33,8 +33,8 @@ def describe(fact: RolloutFact) -> str:
             hosts = number_of(len(rollout.hosts), "host")
             said = f"rollout {rollout.name} {verb}: {rollout.terms.operation} of {hosts}{again}"
             return f"{said}; {rollout.reason}" if rollout.reason else said
-        case facts.RolloutEdited(rollout=name):
-            return f"rollout {name} is changed"
+        case facts.RolloutEdited(rollout=name, reason=reason):
+            return f"rollout {name} is changed: {reason}" if reason else f"rollout {name} is changed"
         case facts.RolloutPaused(rollout=name, reason=reason):
             return f"rollout {name} pauses: {reason}"
         case facts.RolloutResumed(rollout=name, reason=reason):

@@ -93,9 +93,10 @@ def edit(fleet: Fleet, command: EditRollout, now: datetime, rules: Rules) -> Ite
     hosts = rollout.hosts or select_hosts(fleet, after)
     check_terms(fleet, after, hosts, now, rules, runs_commands=command.runs_commands, recorded=recorded)
     if before != after:
-        yield RolloutEdited(
-            rollout.name, now, after, rules.maintenance_windows, expected_length(after, rules, recorded)
-        )
+        changed = [key for key in after.__struct_fields__ if getattr(before, key) != getattr(after, key)]
+        lasts = expected_length(after, rules, recorded)
+        reason = f"{', '.join(changed)} changed by {command.by}"
+        yield RolloutEdited(rollout.name, now, after, rules.maintenance_windows, lasts, reason)
 
 
 def pause(fleet: Fleet, command: PauseRollout, now: datetime) -> Iterator[AnyFact]:
