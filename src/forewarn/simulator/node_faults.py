@@ -18,10 +18,10 @@ from forewarn.simulator.environment.loop import SimulatedLoop, SimulatedProcess
 from forewarn.simulator.environment.network import Network
 from forewarn.simulator.environment.nodes import LONGEST_ELECTION, Nodes, SimulatedNode
 from forewarn.simulator.plan import Plan
+from forewarn.simulator.shown_state import VERSIONS, read_document
 
 _REMIND = 10.0
 """Seconds after which a fault that lasts is told of again."""
-_VERSIONS = ("2017-03-01", "2017-08-01", "2017-11-01", "2019-01-01", "2019-08-01", "2020-07-01")
 _CATCH_UP = 10.0
 """Seconds in which every node holds everything, without faults."""
 
@@ -187,25 +187,12 @@ class NodeFaults:
         if len(leading) != 1:
             self._wrong.append(f"the nodes that lead at the end are: {', '.join(leading) or 'none'}")
         for vm in self._plan.vms:
-            for version in _VERSIONS:
-                shown = {node.name: await self._ask(vm.address, node, version) for node in nodes if node.is_serving}
+            for version in VERSIONS:
+                shown = {
+                    node.name: await read_document(self._loop, vm.address, node.address, version)
+                    for node in nodes
+                    if node.is_serving
+                }
                 if len(set(shown.values())) > 1:
                     said = "; ".join(f"{name}: {answer!r}" for name, answer in shown.items())
                     self._wrong.append(f"nodes show {vm.name} different documents of {version}: {said}"[:600])
-
-    async def _ask(self, address: str, node: SimulatedNode, version: str) -> bytes:
-        process = SimulatedProcess(f"asking-{address}", address)
-        return await self._loop.spawn(process, _fetch(node.address, version))
-
-
-async def _fetch(host: str, version: str) -> bytes:
-    """Return a whole response, but for the date and what the limits add."""
-    reader, writer = await asyncio.open_connection(host, 80)
-    target = f"/metadata/scheduledevents?api-version={version}"
-    writer.write(f"GET {target} HTTP/1.1\r\nHost: 169.254.169.254\r\nMetadata: true\r\n\r\n".encode())
-    head = await reader.readuntil(b"\r\n\r\n")
-    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"date:")]
-    length = next((int(line[15:]) for line in lines if line.lower().startswith(b"content-length:")), 0)
-    body = await reader.readexactly(length)
-    writer.close()
-    return b"\r\n".join(lines) + body

@@ -42,7 +42,7 @@ from forewarn.simulator.environment.loop import SimulatedLoop
 from forewarn.simulator.environment.machines import DriverBehaviour, Machine, Machines
 from forewarn.simulator.environment.network import Network
 from forewarn.simulator.environment.receivers import Receivers
-from forewarn.simulator.environment.service import Service, settings_of
+from forewarn.simulator.environment.service import ENDPOINT, Service, settings_of
 from forewarn.simulator.environment.sqlite_disk import SqliteDisk
 from forewarn.simulator.exchanges import (
     ClockChange,
@@ -58,12 +58,23 @@ from forewarn.simulator.exchanges import (
 from forewarn.simulator.node_faults import NodeFaults
 from forewarn.simulator.plan import Plan
 from forewarn.simulator.promises.checker import Promises
+from forewarn.simulator.shown_state import OF_HOSTS, read_state, tell_difference
 from forewarn.simulator.transcript import Transcript
 
 _RESTART_PAUSE = 2.0
 """Seconds after which a supervisor starts a service that has ended."""
 _SETTLE_STEP = 30.0
+_LONGEST_RESTART = 60.0
 _GOES_ON = re.compile(rb'"state":"(?:running|stopping)"')
+
+
+class _ListedVm(msgspec.Struct):
+    name: str
+    host: str
+
+
+class _ListedVms(msgspec.Struct):
+    items: list[_ListedVm]
 
 
 class SimulationReport(msgspec.Struct):
@@ -146,6 +157,8 @@ class Simulation:
         self._hash = hashlib.sha256()
         self._reached = Counter(coverage.of_plan(plan))
         self._logged: list[str] = []
+        self._wrong: list[str] = []
+        """What differs after the last restart."""
         self._is_serving = asyncio.Event()
         self._context = contextvars.copy_context()
 
@@ -185,6 +198,7 @@ class Simulation:
         problems = [
             *([] if self._has_lost_entries else self._broken_promises()),
             *(self._nodes.wrong if self._nodes else ()),
+            *self._wrong,
             *self._loop.failures,
             *self._logged,
         ]
@@ -261,6 +275,9 @@ class Simulation:
         for name in dict.fromkeys(names):
             await ask("ann", "POST", f"/v1/subscriptions/{name}/test", "", f"test-{name}")  # it sends what waits, too
         await asyncio.sleep(_SETTLE_STEP)
+        self.transcript.note(
+            self._loop.time(), "the checker reads everything and repeats all requests, as who sent them"
+        )
         await self._operators.read_everything("ann")
         await ask("ann", "GET", "/v1/events?finished=1000")
         for machine in self._machines.all.values():
@@ -273,6 +290,33 @@ class Simulation:
         if self._nodes:
             await self._nodes.compare_documents()
         self._promises.settle(self._loop.time())
+        if not self._nodes and not any(isinstance(each, fleet_requests.EditFleetFile) for each in self._plan.actions):
+            await self._compare_after_restart()
+
+    async def _compare_after_restart(self) -> None:
+        """Restart the service once more: what it shows is the same, byte for byte."""
+        before = await self._read_state()
+        self._is_serving.clear()
+        self._service.stop()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._is_serving.wait(), _LONGEST_RESTART)
+        after = await self._read_state()
+        if not before or not after:
+            self._wrong.append("the service does not serve at the end")
+            return
+        listed = msgspec.json.decode(before["/v1/vms"], type=_ListedVms).items
+        known = self._machines.all
+        is_found = all(vm.name not in known or vm.host == known[vm.name].host for vm in listed)
+        for what in before:
+            if before[what] != after[what] and (is_found or what not in OF_HOSTS):
+                self._wrong.append(f"after a restart {what} differs: {tell_difference(before[what], after[what])}")
+
+    async def _read_state(self) -> dict[str, bytes]:
+        """Return what the service shows; nothing where it does not serve."""
+        if not self._service.is_serving:
+            return {}
+        addresses = [vm.address for vm in self._plan.vms]
+        return await read_state(self._loop, self._service.request, addresses, ENDPOINT[0])
 
     @property
     def _has_rollouts(self) -> bool:

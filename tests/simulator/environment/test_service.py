@@ -2,6 +2,8 @@
 
 import pytest
 
+from forewarn.journal.port import Recovered
+from forewarn.simulator.environment.journal import SimulatedJournal
 from forewarn.simulator.plan import parse_plan
 from forewarn.simulator.seeds import SeedRun, run_plan
 
@@ -30,7 +32,7 @@ def test_a_start_or_a_stop_can_be_killed(phase: str, nodes: str) -> None:
     assert report.problems == []
     assert report.reached[f"killed during {phase}"] == 1
     starts = [line for line in report.lines if line.endswith(": starting")]
-    assert len(starts) == (2 if nodes else 1) + 1 + (phase == "start")
+    assert len(starts) == 2 + 1 + (phase == "start")  # a service that is alone is restarted at the end
 
 
 @pytest.mark.parametrize(
@@ -78,8 +80,23 @@ def test_a_request_of_an_operator_is_lost_or_its_response(seed: int) -> None:
     ],
 )
 def test_a_request_that_is_sent_twice_has_one_effect(request_: str) -> None:
-    """Both are answered alike."""
+    """Both are answered alike, and so is the repetition at the end."""
     report = run(f"5 the next request of ann is sent twice\n5 {request_}\n")
 
     assert report.problems == []
     assert [number for name, number in report.reached.items() if name.startswith("control P") and "20" in name] == [3]
+
+
+def test_what_a_restart_forgets_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end the service is restarted once more, and must show the same."""
+    load = SimulatedJournal.load
+
+    def load_without_cordons(self: SimulatedJournal) -> Recovered:
+        found = load(self)
+        found.fleet.cordoned.clear()
+        return found
+
+    monkeypatch.setattr(SimulatedJournal, "load", load_without_cordons)
+    report = run("5 ann asks for cordon of host h1 with key k1\n")
+
+    assert [problem.partition(" differs")[0] for problem in report.problems] == ["after a restart /v1/hosts"]

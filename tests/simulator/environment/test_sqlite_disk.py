@@ -6,9 +6,10 @@ from random import Random
 import pytest
 
 from forewarn.journal.port import AppendUnknown, NotWritten
+from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.simulator.environment.journal import AppendFault
 from forewarn.simulator.environment.sqlite_disk import SqliteDisk
-from forewarn.testing.journal_contract import hosts
+from forewarn.testing.journal_contract import hosts, rack
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def test_a_copy_without_it_is_reported(disk: SqliteDisk) -> None:
     """Else a journal that forgets would not be noticed."""
     journal = disk.open()
     journal.load()
-    disk.check_copy(0, 1, disk.log_size)
+    disk.append(0, hosts(1, 1), lambda: None)
     disk.close()
 
     assert disk.wrong == ["a copy of the journal holds revision 0, not [1]"]
@@ -64,3 +65,34 @@ def test_after_a_lost_answer_nothing_is_taken_before_it_is_opened_again(
 
     assert journal.reopen() == revision
     disk.close()
+
+
+def test_a_process_that_is_killed_while_it_appends_leaves_a_part_of_it(disk: SqliteDisk) -> None:
+    """The next one finds all of the entries, or none, and continues."""
+    killed: list[int] = []
+    disk.on_crash = lambda: killed.append(1)
+    revision = 0
+    found: set[int] = set()
+    for _ in range(12):
+        journal = disk.open()
+        loaded = journal.load().revision
+        found.add(loaded - revision)
+        revision = loaded
+        disk.next_faults.append(AppendFault.CRASH_TORN)
+        journal.append(revision, hosts(revision + 1, revision + 1))
+    disk.close()
+
+    assert disk.wrong == []
+    assert len(killed) == 12
+    assert found <= {0, 1}
+    assert 0 in found
+
+
+def test_another_fleet_than_was_appended_is_reported(disk: SqliteDisk) -> None:
+    """Else a journal that loads the right revision with wrong facts would not be noticed."""
+    journal = disk.open()
+    journal.load()
+    disk.append(0, hosts(1, 1), lambda: SqliteJournal.append(journal, 0, [rack(1)]))
+    disk.close()
+
+    assert "a copy of the journal makes another fleet of revision 1 than was appended" in disk.wrong

@@ -30,6 +30,8 @@ class AppendFault(StrEnum):
     """The process dies before it is durable."""
     CRASH_AFTER = "crash-after"
     """The process dies when it is durable, before any caller is answered."""
+    CRASH_TORN = "crash-torn"
+    """The process dies while it is written: a real journal finds a part of it, a simulated one nothing."""
 
 
 class SimulatedDisk:
@@ -80,7 +82,7 @@ class SimulatedJournal(MemoryJournal):
             case AppendFault.UNKNOWN_LOST:
                 self._is_open = False
                 raise AppendUnknown("the simulated disk did not answer: look at it")
-            case AppendFault.CRASH_BEFORE:
+            case AppendFault.CRASH_BEFORE | AppendFault.CRASH_TORN:
                 disk.on_crash()
                 return
         super().append(expected_revision, entries)
