@@ -78,11 +78,11 @@ bench: tools ## Measure it beside nginx, bare SQLite and plain QEMU
 	@$(PY) -m bench
 
 # New seeds each time: the first is made of the date and the time of day, and printed.
-simulate: FROM := $(or $(FROM),$(shell date +%y%m%d%H%M)0000)
-simulate: tools ## Run new seeds of the simulator: SEEDS=2000 JOBS=2 FROM=1
+simulate: FROM := $(or $(FROM),$(shell date +%y%m%d%H%M)000000)
+simulate: tools ## Run new seeds of the simulator: SEEDS=2000 JOBS=2 FROM=1 FAILURES=10
 	@echo "The first seed is $(FROM)"
 	@$(PY) -m forewarn.simulator --seeds $(or $(SEEDS),2000) --from $(FROM) $(if $(JOBS),--jobs $(JOBS)) \
-		--coverage build/simulator/coverage.json
+		$(if $(FAILURES),--failures $(FAILURES)) --made --coverage build/simulator/coverage.json
 
 planted: tools ## Plant each known fault in a copy, and see that a test finds it
 	@$(PY) -m planted $(if $(SEEDS),--seeds $(SEEDS)) $(if $(NAME),"$(NAME)")

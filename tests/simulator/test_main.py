@@ -211,6 +211,19 @@ def test_a_terminated_run_ends_like_an_interrupted_one(
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_make_simulate_goes_on_with_make(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is printed can be typed as it is."""
+
+    def interrupted(_plan: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FakeSimulation, "fail", staticmethod(interrupted))
+
+    assert run("--from", "7", "--seeds", "3", "--failures", "2", "--made") == 130
+
+    assert "to go on: make simulate FROM=7 SEEDS=3 JOBS=1 FAILURES=2\n" in capsys.readouterr().out
+
+
 def test_a_simulation_that_never_ends_is_not_shrunk(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,9 +4,31 @@ from datetime import timedelta
 
 import msgspec
 
-from forewarn.core.facts import Announced, AnyFact, Approved, Asked, Entry, Mark, Started
+from forewarn.core.facts import (
+    Announced,
+    AnyFact,
+    Approved,
+    Asked,
+    Delivered,
+    Entry,
+    Mark,
+    Started,
+    SubscriptionRemoved,
+    SubscriptionSet,
+)
 from forewarn.core.fleet import Fleet
-from forewarn.core.model import NODE, Caller, CallerKind, Event, EventSource, EventStatus, EventType, Operation
+from forewarn.core.model import (
+    NODE,
+    Caller,
+    CallerKind,
+    Event,
+    EventSource,
+    EventStatus,
+    EventType,
+    Operation,
+    Subscription,
+    SubscriptionKind,
+)
 from forewarn.simulator.environment.clock import EPOCH
 from forewarn.simulator.exchanges import (
     AgentStep,
@@ -192,6 +214,7 @@ def test_every_other_exchange_is_one_line() -> None:
     transcript.see(ProcessState("failed to start", 3.0, "the disk is full"))
     transcript.see(ClockChange(4.0, 60.0, 0.01))
     transcript.see(AgentStep("web-0", "prepared", ID, 5.0))
+    transcript.see(AgentStep("web-0", "undone", ID, 6.0))
 
     assert [line for line in transcript.lines if line] == [
         f"08:00:01 machine web-0: reboot for {ID}",
@@ -199,6 +222,58 @@ def test_every_other_exchange_is_one_line() -> None:
         "08:00:03 the service: failed to start: the disk is full",
         "08:00:04 the clock of the service is 60 s ahead and drifts by 0.01",
         f"08:00:05 the agent in web-0 prepared {ID}",
+        f"08:00:06 the agent in web-0 undid {ID}",
+    ]
+
+
+def test_reads_with_the_same_response_are_one_line() -> None:
+    """A token that is refused is refused everywhere."""
+    transcript = Transcript()
+    transcript.action(1.0, "bob reads everything")
+    for path in ("/v1/vms", "/v1/groups", "/v1/hosts"):
+        transcript.control(ControlExchange("bob", "GET", path, b"", "", 1.0, 1.1, 401, b""))
+    transcript.control(ControlExchange("bob", "GET", "/v1/fleet", b"", "", 1.0, 1.2, 403, b""))
+
+    assert transcript.lines[2:] == ["GET /v1/vms, /v1/groups, /v1/hosts: 401", "GET /v1/fleet: 403"]
+
+
+def test_a_missing_response_is_told_with_its_cause() -> None:
+    """As far as it is known: of several nodes, it is not known which one was asked."""
+    causes = []
+    for states in ((), ((0.5, "serving"),), ((0.5, "ended"),), ((0.5, "ended"), (1.1, "serving"))):
+        transcript = Transcript()
+        for at, state in states:
+            transcript.see(ProcessState(state, at))
+        transcript.control(ControlExchange("ann", "POST", "/v1/hosts", b"", "k", 1.0, 2.0, 0, b""))
+        causes.append(transcript.lines[-1].removeprefix("POST /v1/hosts: no response"))
+
+    assert causes == ["", ": it was lost", ": the service does not serve", ": the service was started again"]
+
+
+def test_a_clock_is_ahead_behind_or_right() -> None:
+    """That it is right is told only after it was wrong."""
+    transcript = Transcript()
+    for at, error in enumerate((0.0, -5.0, -5.0, 0.0)):
+        transcript.see(ClockChange(float(at), error, 0.0))
+
+    assert [line for line in transcript.lines if line] == [
+        "08:00:01 the clock of the service is 5 s behind",
+        "08:00:03 the clock of the service is right",
+    ]
+
+
+def test_a_subscription_is_told_by_its_name() -> None:
+    """Its id says nothing to a reader."""
+    subscription = Subscription(OTHER, "audit", SubscriptionKind.WEBHOOK, "https://receiver.example/")
+    transcript = Transcript()
+    transcript.facts(0.0, entry(SubscriptionSet(subscription)), Fleet())
+    transcript.facts(0.1, entry(Delivered({OTHER: 28})), Fleet())
+    transcript.facts(0.2, entry(SubscriptionRemoved(OTHER)), Fleet())
+
+    assert transcript.lines[2:] == [
+        "subscription audit: https://receiver.example/ is told (webhook)",
+        "subscription audit was told up to 28",
+        "subscription audit is removed",
     ]
 
 

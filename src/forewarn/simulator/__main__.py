@@ -90,6 +90,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     add("--sqlite-percent", type=int, metavar="P", help="the share of seeds with a real journal of SQLite (1)")
     add("--nodes-percent", type=int, metavar="P", help="the share of seeds with several nodes (10)")
     add("--rollouts-percent", type=int, metavar="P", help="the share of seeds with rollouts (20)")
+    add("--made", action="store_true", help="tell how to go on with 'make simulate'")
     return parser.parse_args(arguments)
 
 
@@ -144,8 +145,7 @@ def _run_many(options: argparse.Namespace, save_every: int) -> int:
                     print("enough seeds failed; the others are not run")
                     break
     except KeyboardInterrupt:
-        rest = ["--from", seeds.start + progress.done, "--seeds", len(seeds) - progress.done]
-        print(f"\nstopped; to go on: {_command(*rest, *_same_flags(options))}")
+        print(f"\nstopped; to go on: {_rest(options, seeds[progress.done :])}")
         is_interrupted = True
     progress.end()
     if options.coverage:
@@ -188,6 +188,13 @@ def _save(name: str, plan: Plan, small: Plan) -> None:
     told = "".join(f"# {problem}\n" for problem in run_plan(small, has_transcript=True).problems)
     path.write_text(f"# Found by seed {plan.seed}:\n{told}{format_plan(small)}", "utf-8")
     print(f"saved as {path}; to replay it: {_command('--plan', path)}")
+
+
+def _rest(options: argparse.Namespace, seeds: range) -> str:
+    """Return the command that runs the seeds that are left."""
+    if options.made:
+        return f"make simulate FROM={seeds.start} SEEDS={len(seeds)} JOBS={options.jobs} FAILURES={options.failures}"
+    return _command("--from", seeds.start, "--seeds", len(seeds), *_same_flags(options))
 
 
 def _same_flags(options: argparse.Namespace) -> list[object]:

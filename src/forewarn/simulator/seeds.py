@@ -9,7 +9,7 @@ import tempfile
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -63,6 +63,7 @@ class PlanShares(msgspec.Struct, frozen=True):
 
 
 _USUAL = PlanShares()
+_MIXED = (_USUAL, PlanShares(sqlite=100), PlanShares(nodes=100), PlanShares(rollouts=100))
 
 
 def run_seeds(seeds: Sequence[int], jobs: int = 1, shares: PlanShares = _USUAL) -> Iterator[SeedRun]:
@@ -117,6 +118,12 @@ def plan_of(seed: int, shares: PlanShares = _USUAL) -> Plan:
         has_nodes=_is_of(seed, shares.nodes),
         has_rollouts=_is_of(seed, shares.rollouts),
     )
+
+
+def digests(seeds: Iterable[int]) -> Iterator[str]:
+    """Yield the digests of seeds; a quarter each has a real journal, several nodes, and rollouts."""
+    for number, seed in enumerate(seeds):
+        yield run_seed(seed, _MIXED[number % len(_MIXED)]).digest
 
 
 def _is_of(seed: int, percent: int | None) -> bool | None:

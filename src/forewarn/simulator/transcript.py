@@ -15,7 +15,7 @@ from datetime import timedelta
 
 import msgspec
 
-from forewarn.core.facts import Asked, Entry
+from forewarn.core.facts import Asked, Enrolled, Entry
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import CallerKind
 from forewarn.simulator.environment.clock import EPOCH
@@ -73,6 +73,13 @@ class Transcript:
         self._is_heading = False
         self._shown: dict[tuple[str, str], str] = {}
         """What a VM was shown last, by VM and path."""
+        self._clock = 0.0, 0.0
+        """The error and the drift of the clock of the service, as they were told last."""
+        self._process_state = ""
+        """The state of the service; empty where there are several nodes."""
+        self._process_changed_at = 0.0
+        self._last_read = "", "", 0
+        """Who read last without success, the response, and the number of lines then."""
 
     def action(self, at: float, words: str) -> None:
         """Tell that something is done; what comes of it follows."""
@@ -104,7 +111,8 @@ class Transcript:
             if entry.by.kind is CallerKind.NODE:
                 self._add(at, say(fact, self._labels), "the service", "the service acts")
             else:
-                self._add(at, say(fact, self._labels), entry.by.name, f"{entry.by.name} sends a request")
+                does = "reads for the first time" if isinstance(fact, Enrolled) else "sends a request"
+                self._add(at, say(fact, self._labels), entry.by.name, f"{entry.by.name} {does}")
 
     def see(self, exchange: Exchange) -> None:
         """Tell of an exchange, unless it shows nothing new."""
@@ -119,19 +127,47 @@ class Transcript:
                 self.note(at, f"host {host}: the command begins")
             case ProcessState(state=state, at=at, reason=reason, node=node):
                 who = f"node {node}" if node else "the service"
+                self._process_state, self._process_changed_at = ("" if node else state), at
                 self.note(at, f"{who}: {state}" + (f": {reason}" if reason else ""))
-            case ClockChange(at=at, error=error, drift=drift):
-                drifting = f" and drifts by {drift:g}" if drift else ""
-                self.note(at, f"the clock of the service is {error:g} s ahead{drifting}")
+            case ClockChange():
+                self._clock_change(exchange)
             case AgentStep(vm=vm, what=what, event=event, at=at):
-                self.note(at, f"the agent in {vm} {what} {event}".rstrip())
+                self.note(at, f"the agent in {vm} {'undid' if what == 'undone' else what} {event}".rstrip())
+
+    def _clock_change(self, change: ClockChange) -> None:
+        """Tell how wrong the clock of the service is; that it is right is told only where it was not."""
+        before, self._clock = self._clock, (round(change.error, 6), change.drift)
+        if self._clock == before:
+            self.count += 1
+            return
+        error, drift = self._clock
+        is_wrong = f"{abs(error):g} s {'ahead' if error > 0 else 'behind'}" if error else "right"
+        self.note(
+            change.at, f"the clock of the service is {is_wrong}" + (f" and drifts by {drift:g}" if drift else "")
+        )
 
     def control(self, exchange: ControlExchange) -> None:
         """Tell the response to an operator or owner; a successful read is left out."""
         self.count += 1
-        if self._is_wanted and (exchange.method != "GET" or exchange.status != 200):
-            words = f"{exchange.method} {exchange.path}: {_response(exchange.status, exchange.response)}"
-            self._add(exchange.ended_at, words, exchange.who, f"{exchange.who} is answered")
+        if not self._is_wanted or (exchange.method == "GET" and exchange.status == 200):
+            return
+        response = self._with_labels(_response(exchange.status, exchange.response) + self._why_none(exchange))
+        if exchange.method == "GET" and self._last_read == (exchange.who, response, len(self.lines)):
+            paths = self.lines[-1].removesuffix(f": {response}")
+            self.lines[-1] = self._with_labels(f"{paths}, {exchange.path}: {response}")
+            return
+        words = f"{exchange.method} {exchange.path}: {response}"
+        self._add(exchange.ended_at, words, exchange.who, f"{exchange.who} is answered")
+        if exchange.method == "GET":
+            self._last_read = exchange.who, response, len(self.lines)
+
+    def _why_none(self, exchange: ControlExchange) -> str:
+        """Tell why there is no response, as far as it is known: of one service, but not of several nodes."""
+        if exchange.status or not self._process_state:
+            return ""
+        if self._process_state != "serving":
+            return ": the service does not serve"
+        return ": the service was started again" if self._process_changed_at > exchange.sent_at else ": it was lost"
 
     def vm(self, exchange: VmExchange) -> None:
         """Tell what a VM approves, and what it is shown; what it was shown before is left out."""

@@ -76,22 +76,25 @@ def say_time(time: datetime) -> str:
 
 
 class Labels:
-    """Short names for events, E1 being the first that was announced."""
+    """Short names for events, E1 being the first that was announced, and the names of subscriptions."""
 
     def __init__(self) -> None:
         self._labels: dict[str, str] = {}
+        self._subscriptions: dict[str, str] = {}
 
     def give(self, fact: AnyFact) -> None:
-        """Name the event that this fact announces."""
+        """Name the event that this fact announces, or the subscription that it sets."""
         if isinstance(fact, Announced | StartedAtOnce):
             self.give_event(fact.event.id)
+        elif isinstance(fact, SubscriptionSet):
+            self._subscriptions[fact.subscription.id] = f"subscription {fact.subscription.name}"
 
     def give_event(self, id_: str) -> None:
         """Name an event, if it has no name yet."""
         self._labels.setdefault(id_, f"E{len(self._labels) + 1}")
 
     def of(self, id_: str) -> str:
-        return self._labels.get(id_, id_)
+        return self._labels.get(id_) or self._subscriptions.get(id_, id_)
 
     def id_of(self, label: str) -> str:
         """Return the id behind a label; a word that is no label stands for an id of no event."""
@@ -123,11 +126,11 @@ def say(fact: AnyFact, labels: Labels) -> str:
         case TokenRevoked(token=id_):
             return f"token {id_} is revoked"
         case SubscriptionSet(subscription=subscription):
-            return f"{subscription.target} is told ({subscription.kind})"
+            return f"{labels.of(subscription.id)}: {subscription.target} is told ({subscription.kind})"
         case SubscriptionRemoved(subscription=id_):
-            return f"subscription {id_} is removed"
+            return f"{labels.of(id_)} is removed"
         case Delivered(revisions=revisions):
-            return ", ".join(f"{id_} was told up to {revision}" for id_, revision in revisions.items())
+            return ", ".join(f"{labels.of(id_)} was told up to {revision}" for id_, revision in revisions.items())
         case Waiting():
             return f"{labels.of(fact.event)} waits for {labels.of(fact.behind) or 'nothing any more'}"
         case Started():
