@@ -19,7 +19,8 @@ from bench.processes import python
 from forewarn.core.facts import AnyFact, Enrolled, Entry, FleetChanged
 from forewarn.core.model import NODE, GroupKind, GroupTerms, Host, InstanceFacts, Vm
 from forewarn.journal.port import Journal
-from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
+from forewarn.journal.snapshot_runner import DEFAULT_HISTORY
+from forewarn.journal.sqlite.journal import SqliteJournal
 
 _BLOCK = 1_000
 _PER_HOST = 20

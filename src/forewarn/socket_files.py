@@ -10,6 +10,8 @@ from typing import Any
 
 from forewarn.core.errors import BadInput, Unavailable
 
+LONGEST_PATH = 100
+"""Bytes that fit into a socket's address on every system, including the terminating zero."""
 KEEP_SOCKET_FILE: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 """Options of ``create_unix_server``: keep the file, because only its creator (sometimes systemd) removes it.
 

@@ -33,8 +33,9 @@ from forewarn.core.model import (
     Operation,
     Vm,
 )
+from forewarn.journal.snapshot_runner import DEFAULT_HISTORY
 from forewarn.journal.sqlite import snapshot_files
-from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
+from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.journal.sqlite.snapshot_process import take_snapshot
 from forewarn.journal.sqlite.verification import verify
 

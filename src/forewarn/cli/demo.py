@@ -12,17 +12,21 @@ from threading import Thread
 
 import click
 
+from forewarn.config.values import CONTROL_PORT, METADATA_PORT
+
 HURRY = 60
 _DOCUMENT = "/metadata/scheduledevents?api-version=2020-07-01"
 
 
 @click.command
 @click.option("--data", metavar="DIR", help="Where it keeps its data. [default: ./forewarn-demo]")
-@click.option("--metadata", metavar="HOST:PORT", default="127.0.0.1:8254", show_default=True, help="Where VMs ask.")
+@click.option(
+    "--metadata", metavar="HOST:PORT", default=f"127.0.0.1:{METADATA_PORT}", show_default=True, help="Where VMs ask."
+)
 @click.option(
     "--control",
     metavar="HOST:PORT|off",
-    default="127.0.0.1:8255",
+    default=f"127.0.0.1:{CONTROL_PORT}",
     show_default=True,
     help="Where the control API answers.",
 )

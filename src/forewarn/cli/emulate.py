@@ -13,13 +13,13 @@ import msgspec
 
 from forewarn.cli.output import json_option, print_json_list, print_live, print_table, wide_option
 from forewarn.cli.times import read_seconds
+from forewarn.config.values import METADATA_PORT
 
 if TYPE_CHECKING:
     from forewarn.cli.emulating.emulator_run import ScenarioResult
     from forewarn.emulator.scenario import Scenario
     from forewarn.emulator.setup import EmulationSetup
 
-PORT = 8254
 _Answer = TypeVar("_Answer")
 
 
@@ -45,7 +45,7 @@ _Answer = TypeVar("_Answer")
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),
-    default=PORT,
+    default=METADATA_PORT,
     metavar="N",
     show_default=True,
     help="The port of the first VM; the others have those that follow. 0 takes any that are free.",

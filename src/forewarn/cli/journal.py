@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from forewarn.cli.journal_locations import POSTGRESQL
 from forewarn.cli.output import json_option, print_json
 from forewarn.cli.root import OrderedCommandGroup, data_option, journal_directory
 
@@ -65,6 +64,7 @@ def migrate(location: str | None, as_json: bool) -> None:
 
     The service does not do that by itself. A service of the release before may go on meanwhile; nothing is deleted.
     """
+    from forewarn.config.settings import POSTGRESQL
     from forewarn.core.errors import BadInput
     from forewarn.extras import require
 

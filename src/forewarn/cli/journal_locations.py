@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from forewarn.journal.postgres.address import DatabaseAddress
     from forewarn.journal.transfer import JournalSource, JournalTarget
 
-POSTGRESQL = "postgresql"
-
 
 def open_source(settings: "Settings") -> "AbstractContextManager[JournalSource]":
     """Open the journal that settings name, to copy from it."""
+    from forewarn.config.settings import POSTGRESQL
+
     if settings.journal_name == POSTGRESQL:
         address = _address(settings)
         from forewarn.journal.postgres.transfer import opened_source as opened_database
@@ -28,6 +28,8 @@ def open_source(settings: "Settings") -> "AbstractContextManager[JournalSource]"
 
 def open_target(settings: "Settings") -> "AbstractContextManager[JournalTarget]":
     """Open the journal that settings name, to copy into it."""
+    from forewarn.config.settings import POSTGRESQL
+
     if settings.journal_name == POSTGRESQL:
         address = _address(settings)
         from forewarn.journal.postgres.transfer import opened_target as opened_database

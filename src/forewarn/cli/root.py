@@ -271,7 +271,7 @@ def journal_directory(context: click.Context) -> "Path":
     """
     from pathlib import Path
 
-    from forewarn.config.settings import SQLITE, load
+    from forewarn.config.settings import POSTGRESQL, SQLITE, load
     from forewarn.core.errors import BadInput
 
     variable = "FOREWARN_JOURNAL"
@@ -281,7 +281,7 @@ def journal_directory(context: click.Context) -> "Path":
         settings = load({"data": named}, environment, Path(os.devnull))
     else:
         settings = load({}, os.environ, of_system=True)
-    if settings.journal_name == "postgresql":
+    if settings.journal_name == POSTGRESQL:
         raise BadInput(
             "the journal is in PostgreSQL, and this command works on the files of 'sqlite' only; back the database up"
             " and restore it with PostgreSQL's own tools (pg_dump, or pg_basebackup with archived WAL), or export it"

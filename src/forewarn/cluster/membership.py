@@ -20,7 +20,7 @@ from forewarn.cluster.leadership import KnownLeader
 from forewarn.core.errors import BadInput, ForewarnError
 from forewarn.core.fact import FORMAT
 from forewarn.journal.port import NewerJournal
-from forewarn.journal.shared import ClusterState, LeaseState, NodeNameTaken, NodeReport, SharedJournal
+from forewarn.journal.shared import LONGEST_SKEW, ClusterState, LeaseState, NodeNameTaken, NodeReport, SharedJournal
 from forewarn.node.node import Node
 from forewarn.node.replica import call_journal
 from forewarn.randomness import new_id
@@ -38,8 +38,6 @@ _RETRY = 0.1
 """Seconds after which a heartbeat that failed is sent again."""
 _MARGIN = 0.5
 """Seconds before the end of the lease from which on this node does not act any more."""
-_LONGEST_SKEW = timedelta(seconds=2)
-"""How far a leader's clock may be from the database's."""
 _MOST_BEHIND = 10_000
 """A node that lacks more entries follows until it has them."""
 _SOON = 0.02
@@ -210,7 +208,7 @@ class ClusterMembership:
         return (
             self.is_candidate
             and self.state is not None  # the clock was compared
-            and abs(self.skew) <= _LONGEST_SKEW
+            and abs(self.skew) <= LONGEST_SKEW
             and self.state.format <= FORMAT
             and self.state.revision - self._node.replica.revision <= _MOST_BEHIND
         )
@@ -241,7 +239,7 @@ class ClusterMembership:
         """Find out how far this node's clock is from the database's: at least so far, however long it took to ask."""
         after = self._clock.now()
         self.skew = max(before - now, timedelta()) or min(after - now, timedelta())
-        if abs(self.skew) <= _LONGEST_SKEW:
+        if abs(self.skew) <= LONGEST_SKEW:
             self._node.warnings.pop(_SKEWED, None)
             return
         seconds = abs(self.skew).total_seconds()

@@ -17,6 +17,7 @@ from forewarn.config import toml
 from forewarn.config.setting_keys import SettingKey, from_file, from_outside, from_table, keys_of, unknown_key
 from forewarn.config.values import (
     BOOLEAN,
+    CONTROL_PORT,
     DIRECTORY,
     DURATION,
     ENDPOINT,
@@ -26,6 +27,7 @@ from forewarn.config.values import (
     HOSTS,
     INTEGER,
     JOURNAL,
+    METADATA_PORT,
     NUMBER,
     RATE,
     TEXT,
@@ -45,6 +47,8 @@ SYSTEM_DATA = Path("/var/lib/forewarn")
 PREFIX = "FOREWARN_"
 SQLITE = "sqlite"
 """The journal whose files can be checked, backed up and restored."""
+POSTGRESQL = "postgresql"
+"""The journal in a database, which several nodes can share."""
 
 
 _NoticeFields = msgspec.defstruct(
@@ -141,10 +145,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     answer_behind: Annotated[
         bool, SettingKey(BOOLEAN, "Whether a node that is behind still answers VMs.", reloadable=True)
     ] = True
-    metadata: Annotated[ListenAddress, SettingKey(ENDPOINT, "Where VMs ask.")] = ListenAddress("127.0.0.1", 8254)
+    metadata: Annotated[ListenAddress, SettingKey(ENDPOINT, "Where VMs ask.")] = ListenAddress(
+        "127.0.0.1", METADATA_PORT
+    )
     control: Annotated[
         ListenAddress | None, SettingKey(ENDPOINT_OR_OFF, "Listen address for operators and owners; or off.")
-    ] = ListenAddress("127.0.0.1", 8255)
+    ] = ListenAddress("127.0.0.1", CONTROL_PORT)
     control_certificate: Annotated[
         Path | None, SettingKey(FILE, "A certificate in PEM, for TLS on control.", reloadable=True)
     ] = None
@@ -341,7 +347,7 @@ _SHORTEST_LEADER_TIMEOUT = timedelta(seconds=5)
 
 def check(settings: Settings) -> None:
     """Raise BadInput if settings contradict each other."""
-    if settings.journal_name == "postgresql" and _PASSWORD.search(settings.journal):
+    if settings.journal_name == POSTGRESQL and _PASSWORD.search(settings.journal):
         raise BadInput(
             "journal holds a password, which messages and other users could show; remove it, and set PGPASSWORD or"
             " use ~/.pgpass or a service file"
@@ -388,7 +394,7 @@ def _check_cluster(settings: Settings) -> None:
         )
     if settings.cluster.host in ("0.0.0.0", "::"):  # noqa: S104 - it is refused
         raise BadInput(
-            f"cluster is where the other nodes reach this one, and {settings.cluster} is no such address; name the"
+            f"cluster is where the other nodes reach this one, and {settings.cluster} is not such an address; name the"
             " address of this machine"
         )
     if not (settings.cluster_certificate and settings.cluster_authority):

@@ -19,6 +19,8 @@ _LONGEST = timedelta(days=36_500)
 """Longer durations would overflow date arithmetic."""
 
 MOST_WORKERS = 32
+METADATA_PORT = 8254
+CONTROL_PORT = 8255
 
 Reader = Callable[[object], object]
 """Convert the given value (a string from a flag or the environment) or raise ValueError."""
@@ -176,8 +178,12 @@ WINDOWS = ValueType(
     "TIMES;...",
 )
 DURATION = ValueType('a duration such as "90s", "15m" or "7d"', _read_duration, "DURATION")
-ENDPOINT = ValueType("HOST:PORT, such as 127.0.0.1:8254 or [::1]:8254", _read_endpoint, "HOST:PORT")
-ENDPOINT_OR_OFF = ValueType("HOST:PORT, such as 127.0.0.1:8255, or off", _read_endpoint_or_off, "HOST:PORT|off")
+ENDPOINT = ValueType(
+    f"HOST:PORT, such as 127.0.0.1:{METADATA_PORT} or [::1]:{METADATA_PORT}", _read_endpoint, "HOST:PORT"
+)
+ENDPOINT_OR_OFF = ValueType(
+    f"HOST:PORT, such as 127.0.0.1:{CONTROL_PORT}, or off", _read_endpoint_or_off, "HOST:PORT|off"
+)
 BOOLEAN = ValueType("true or false", _read_boolean, "true|false")
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from forewarn.socket_files import LONGEST_PATH
+
 NAME = "control.sock"
-_LONGEST = 100
-"""Bytes that fit into a socket address on every system, including the terminating zero."""
 _DESCRIPTORS = Path("/proc/self/fd")
 
 
@@ -19,7 +19,7 @@ def socket_path(directory: Path) -> Path:
 @contextmanager
 def short_path(path: Path, descriptors: Path = _DESCRIPTORS) -> Iterator[str]:
     """Yield a name of ``path`` that is short enough for a socket; it is valid within the context."""
-    if len(os.fsencode(path)) <= _LONGEST:
+    if len(os.fsencode(path)) <= LONGEST_PATH:
         yield str(path)
     elif descriptors.exists():
         directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)

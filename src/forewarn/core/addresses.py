@@ -76,7 +76,9 @@ def has_interface(vm: Vm) -> bool:
 def _check_interface(vm: Vm) -> None:
     interface = vm.interface
     if interface.tap and not TAP.fullmatch(interface.tap):
-        raise Refused(f"VM {vm.name!r}: {interface.tap!r} is no name of a device; it has up to 15 characters")
+        raise Refused(
+            f"VM {vm.name!r}: {interface.tap!r} is not a valid device name; it has up to {LONGEST_DEVICE} characters"
+        )
     if interface.mark not in MARKS:
         raise Refused(f"VM {vm.name!r}: mark must be from 1 to {MARKS[-1]}")
     if interface.mac_address and not MAC.fullmatch(interface.mac_address):
@@ -84,9 +86,9 @@ def _check_interface(vm: Vm) -> None:
     for address in filter(None, (interface.public_ip_address, interface.ipv6_address)):
         _check_address(vm, address)
     if interface.ipv6_address and ":" not in interface.ipv6_address:
-        raise Refused(f"VM {vm.name!r}: {interface.ipv6_address!r} is no IPv6 address")
+        raise Refused(f"VM {vm.name!r}: {interface.ipv6_address!r} is not a valid IPv6 address")
     if ":" in interface.public_ip_address:
-        raise Refused(f"VM {vm.name!r}: {interface.public_ip_address!r} is no IPv4 address")
+        raise Refused(f"VM {vm.name!r}: {interface.public_ip_address!r} is not a valid IPv4 address")
     if interface.subnet:
         _check_subnet(vm, interface.subnet)
 
@@ -97,7 +99,7 @@ def _check_address(vm: Vm, address: str) -> None:
     try:
         canonical = str(ip_address(address))
     except ValueError:
-        raise Refused(f"VM {vm.name!r}: {address!r} is no IP address") from None
+        raise Refused(f"VM {vm.name!r}: {address!r} is not a valid IP address") from None
     if canonical != address:
         raise Refused(f"VM {vm.name!r}: write the address {address!r} as {canonical!r}")
 
@@ -106,6 +108,6 @@ def _check_subnet(vm: Vm, subnet: str) -> None:
     try:
         canonical = str(IPv4Network(subnet))
     except ValueError:
-        raise Refused(f"VM {vm.name!r}: {subnet!r} is no subnet such as 10.0.0.0/24") from None
+        raise Refused(f"VM {vm.name!r}: {subnet!r} is not a valid subnet such as 10.0.0.0/24") from None
     if canonical != subnet:
         raise Refused(f"VM {vm.name!r}: write the subnet {subnet!r} as {canonical!r}")

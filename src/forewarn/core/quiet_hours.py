@@ -31,7 +31,8 @@ _WRITTEN = re.compile(
 _ONE_DAY = timedelta(days=1)
 _ONE_MINUTE = timedelta(minutes=1)
 _LONGEST = 7 * _ONE_DAY
-_MOST = 20
+MOST_PERIODS = 20
+"""Maximum number of periods of a group."""
 
 
 class QuietPeriod(msgspec.Struct, frozen=True):
@@ -104,8 +105,8 @@ def check(written: tuple[str, ...]) -> None:
     """Refuse quiet hours that are invalid or never end."""
     if not written:
         return
-    if len(written) > _MOST:
-        raise Refused(f"{len(written)} periods of quiet hours are too many; at most {_MOST} are kept")
+    if len(written) > MOST_PERIODS:
+        raise Refused(f"{len(written)} periods of quiet hours are too many; at most {MOST_PERIODS} are kept")
     for each in written:
         check_period(each)
     monday = datetime(2024, 1, 1, tzinfo=UTC)  # any instant will do: hours that never end contain it
@@ -129,7 +130,7 @@ def _check_days(written: str) -> None:
             single = written.replace(part, ",".join([first, *others]))
             whole = written.replace(part, f"{first}-{others[-1]}")
             raise Refused(
-                f"quiet hours {written!r}: {part!r} is no range of days; write {single!r} for these days, "
+                f"quiet hours {written!r}: {part!r} is not a valid range of days; write {single!r} for these days, "
                 f"or {whole!r} for all from the first to the last"
             )
 

@@ -9,12 +9,15 @@ commits: it is at least the time in seconds. An append of an earlier term adds n
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol, runtime_checkable
 
 import msgspec
 
 from forewarn.journal.port import Journal, JournalFailed, NotWritten
+
+LONGEST_SKEW = timedelta(seconds=2)
+"""How far a leader's clock may be from the database's."""
 
 
 class LeaseLost(NotWritten):

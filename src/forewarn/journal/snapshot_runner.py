@@ -18,6 +18,10 @@ import msgspec
 from forewarn.core.errors import ForewarnError
 from forewarn.journal.port import JournalFailed
 
+DEFAULT_HISTORY = timedelta(days=400)
+SNAPSHOT_ENTRIES = 50_000
+SNAPSHOT_BYTES = 64 * 1024 * 1024
+"""A snapshot is taken after so many new entries, or so many bytes of them."""
 _KEEP_ALL = "all"
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from forewarn.journal.port import DamagedJournal, JournalFailed, NewerJournal
 from forewarn.journal.postgres.address import DatabaseAddress
-from forewarn.journal.postgres.journal import DEFAULT_HISTORY, PostgresJournal
+from forewarn.journal.postgres.journal import PostgresJournal
 from forewarn.journal.postgres.snapshot_process import take_snapshot
-from forewarn.journal.snapshot_runner import SnapshotResult
+from forewarn.journal.snapshot_runner import DEFAULT_HISTORY, SnapshotResult
 from forewarn.testing.journal_contract import assert_same, folded, hosts
 from tests.journal.postgres.journals import execute, leading
 

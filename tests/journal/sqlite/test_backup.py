@@ -21,9 +21,10 @@ import pytest
 from forewarn.core.errors import BadInput, Refused
 from forewarn.files import FileLock, InUse
 from forewarn.journal.port import DamagedJournal, JournalFailed, NotAJournal
+from forewarn.journal.snapshot_runner import DEFAULT_HISTORY
 from forewarn.journal.sqlite import backup, backup_archive, snapshot_files
 from forewarn.journal.sqlite.backup import back_up
-from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
+from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.journal.sqlite.restore import restore
 from forewarn.journal.sqlite.snapshot_process import take_snapshot
 from forewarn.testing.journal_contract import assert_same, folded, hosts
@@ -152,7 +153,7 @@ def test_nothing_is_overwritten_unless_told(directory: Path, tmp_path: Path) -> 
     with pytest.raises(JournalFailed):
         back_up(directory, tmp_path / "missing" / "copy", NOW)
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(BadInput, match="is no ordinary file"):
+    with pytest.raises(BadInput, match="is not a regular file"):
         back_up(directory, tmp_path / "pipe", NOW, overwrite=True)
     assert (tmp_path / "pipe").is_fifo()
 
@@ -198,7 +199,7 @@ def test_a_file_that_appeared_meanwhile_is_kept(
 
 @pytest.mark.usefixtures("journal")
 def test_what_is_damaged_is_not_copied(directory: Path, tmp_path: Path) -> None:
-    """The damage is named, and there is no file; what is no journal is refused likewise."""
+    """The damage is named, and there is no file; a directory without a journal is refused too."""
     with closing(sqlite3.connect(directory / "journal.sqlite3")) as connection:
         connection.execute("UPDATE entries SET checksum = 1 WHERE revision = 25")
         connection.commit()

@@ -11,8 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from forewarn.core.errors import ForewarnError
+from forewarn.journal.snapshot_runner import DEFAULT_HISTORY
 from forewarn.journal.sqlite import database, index
-from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
+from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.journal.sqlite.snapshot_process import take_snapshot
 from forewarn.journal.sqlite.verification import verify
 from forewarn.testing.journal_contract import assert_same, entry, folded, hosts, rack

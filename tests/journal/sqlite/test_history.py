@@ -12,9 +12,10 @@ from forewarn.core.model import Caller, CallerKind, Host
 from forewarn.core.subjects import subjects_of
 from forewarn.journal.codec import pack
 from forewarn.journal.port import DamagedJournal
+from forewarn.journal.snapshot_runner import DEFAULT_HISTORY
 from forewarn.journal.sqlite import index
 from forewarn.journal.sqlite.history import _as_written
-from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
+from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.journal.sqlite.snapshot_process import take_snapshot
 from forewarn.testing.journal_contract import entry, hosts
 from tests.journal.test_codec import EVERY_FACT

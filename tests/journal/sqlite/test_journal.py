@@ -27,8 +27,9 @@ from forewarn.journal.port import (
     NotAJournal,
     NotWritten,
 )
+from forewarn.journal.snapshot_runner import DEFAULT_HISTORY
 from forewarn.journal.sqlite import database, long_entries
-from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
+from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.journal.sqlite.snapshot_process import take_snapshot
 from forewarn.testing.calls import begin, in_time
 from forewarn.testing.journal_contract import NOON, MaintainedJournalContract, assert_same, folded, hosts

@@ -11,8 +11,9 @@ from forewarn.core.facts import Entry, FleetChanged, VmStarted
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Host
 from forewarn.journal.port import DamagedJournal, NewerJournal, Recovered
+from forewarn.journal.snapshot_runner import DEFAULT_HISTORY
 from forewarn.journal.sqlite import database, snapshot_files
-from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
+from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.journal.sqlite.recovery import recover
 from forewarn.journal.sqlite.snapshot_process import take_snapshot
 from forewarn.testing.journal_contract import assert_same, entry, folded, hosts

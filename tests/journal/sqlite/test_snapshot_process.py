@@ -16,10 +16,10 @@ from forewarn.core.chunks import FleetChunk
 from forewarn.core.fleet import Fleet
 from forewarn.files import FileLock, InUse
 from forewarn.journal.port import DamagedJournal, JournalFailed, NotAJournal
-from forewarn.journal.snapshot_runner import SnapshotResult
+from forewarn.journal.snapshot_runner import DEFAULT_HISTORY, SnapshotResult
 from forewarn.journal.sqlite import database, index, snapshot_files
 from forewarn.journal.sqlite import snapshot_process as folding
-from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
+from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.journal.sqlite.snapshot_process import take_snapshot
 from forewarn.journal.sqlite.verification import verify
 from forewarn.testing.journal_contract import NOON, assert_same, folded, hosts

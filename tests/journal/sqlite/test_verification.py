@@ -9,8 +9,9 @@ import pytest
 
 from forewarn.core.fleet import Fleet
 from forewarn.journal.port import JournalFailed, NotAJournal
+from forewarn.journal.snapshot_runner import DEFAULT_HISTORY
 from forewarn.journal.sqlite import database, index, snapshot_files
-from forewarn.journal.sqlite.journal import DEFAULT_HISTORY, SqliteJournal
+from forewarn.journal.sqlite.journal import SqliteJournal
 from forewarn.journal.sqlite.snapshot_process import take_snapshot
 from forewarn.journal.sqlite.verification import VerifyReport, verify
 from forewarn.testing.journal_contract import hosts

@@ -11,8 +11,6 @@ from forewarn.core.errors import BadInput, Unavailable
 
 LocalAddress = Path | ListenAddress
 TOKEN_FILE = "token"  # noqa: S105 a file's name, in the agent's state directory
-LONGEST_PATH = 100
-"""Bytes that fit into a socket's address on every system."""
 
 _BACKLOG = 64
 _NOT_FOR_OTHERS = 0o117
@@ -44,8 +42,10 @@ def listen(place: LocalAddress) -> socket.socket:
 def _listen_on_file(path: Path) -> socket.socket:
     if not hasattr(socket, "AF_UNIX"):
         raise BadInput(f'socket = "{path}": this system has no Unix sockets; give 127.0.0.1:PORT')
-    if len(os.fsencode(path)) > LONGEST_PATH:
-        raise BadInput(f'socket = "{path}" is longer than the {LONGEST_PATH} bytes of a socket\'s path; shorten it')
+    if len(os.fsencode(path)) > socket_files.LONGEST_PATH:
+        raise BadInput(
+            f'socket = "{path}" is longer than the {socket_files.LONGEST_PATH} bytes of a socket\'s path; shorten it'
+        )
     try:
         return socket_files.listen(
             path, mask=_NOT_FOR_OTHERS, backlog=_BACKLOG, owner="agent", remedy="give another socket"

@@ -1,6 +1,6 @@
 """Checks the journal in PostgreSQL: rights, durability, standbys, clock."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from forewarn.cli.doctoring.finding import DoctorReport
@@ -8,9 +8,6 @@ from forewarn.config.settings import Settings
 
 if TYPE_CHECKING:
     from forewarn.journal.postgres.examination import DatabaseExamination
-
-_LONGEST_SKEW = timedelta(seconds=2)
-"""A node whose clock differs more from the database's does not lead."""
 
 
 def examine_database(settings: Settings, findings: DoctorReport) -> None:
@@ -21,12 +18,13 @@ def examine_database(settings: Settings, findings: DoctorReport) -> None:
         return
     from forewarn.journal.postgres.address import DatabaseAddress
     from forewarn.journal.postgres.examination import examine
+    from forewarn.journal.shared import LONGEST_SKEW
 
     found = examine(DatabaseAddress.parse(settings.journal_location))
     _examine_durability(found, findings)
     _examine_rights(found, findings)
     skew = abs(datetime.now(UTC) - found.clock)
-    if skew > _LONGEST_SKEW:
+    if skew > LONGEST_SKEW:
         findings.wrong(
             "clock",
             f"the clocks of this machine and of {found.place} differ by {skew.total_seconds():.0f} s, and this node"

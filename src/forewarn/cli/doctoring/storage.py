@@ -9,7 +9,7 @@ from pathlib import Path
 
 from forewarn import plugin_loader
 from forewarn.cli.doctoring.finding import DoctorReport
-from forewarn.config.settings import SQLITE, Settings
+from forewarn.config.settings import POSTGRESQL, SQLITE, Settings
 
 _LEAST = 1 << 30
 _GIBIBYTE = 1 << 30
@@ -20,7 +20,7 @@ def examine_storage(settings: Settings, findings: DoctorReport) -> None:
     with findings.looking("data"):
         _examine_directory("data", settings.data, findings)
     with findings.looking("journal"):
-        if settings.journal_name == "postgresql":
+        if settings.journal_name == POSTGRESQL:
             from forewarn.cli.doctoring.database import examine_database
 
             examine_database(settings, findings)
@@ -38,7 +38,7 @@ def examine_storage(settings: Settings, findings: DoctorReport) -> None:
 def _examine_directory(setting: str, directory: Path, findings: DoctorReport) -> None:
     there = next(each for each in (directory.absolute(), *directory.absolute().parents) if each.exists())
     if not there.is_dir():
-        findings.wrong(setting, f"{there} is no directory; set {setting} to one")
+        findings.wrong(setting, f"{there} is not a directory; set {setting} to one")
         return
     if os.name == "posix" and os.statvfs(there).f_flag & os.ST_RDONLY:
         findings.wrong(

@@ -11,6 +11,8 @@ from forewarn.core.model import Role, SubscriptionKind
 
 LONGEST_OVERLAP = 30 * 24 * 3600
 """Seconds for which the old secret of a token can stay valid."""
+MOST_GROUPS = 1_000
+"""Groups of one token or subscription."""
 
 
 class TokenBody(ApiBody, frozen=True, kw_only=True):
@@ -18,7 +20,7 @@ class TokenBody(ApiBody, frozen=True, kw_only=True):
 
     name: Name
     role: Role
-    groups: Annotated[tuple[Name, ...], Meta(max_length=1_000)] = ()
+    groups: Annotated[tuple[Name, ...], Meta(max_length=MOST_GROUPS)] = ()
     """The groups of an owner; other roles have none."""
     lasts: Annotated[int, Meta(ge=1, le=100 * 365 * 24 * 3600)] | None = None
     """Seconds until it expires; unlimited if omitted."""
@@ -31,7 +33,7 @@ class SubscriptionBody(ApiBody, frozen=True, kw_only=True):
     kind: SubscriptionKind
     target: Annotated[str, Meta(min_length=1, max_length=2_000)]
     """A URL; for mail an address."""
-    groups: Annotated[tuple[Name, ...], Meta(max_length=1_000)] = ()
+    groups: Annotated[tuple[Name, ...], Meta(max_length=MOST_GROUPS)] = ()
     types: Annotated[tuple[TypeName, ...], Meta(max_length=10)] = ()
     secret: Annotated[str, Meta(max_length=200)] = ""
     """Signing secret of a webhook; generated if omitted."""

@@ -9,7 +9,8 @@ from forewarn.control.bodies.fields import ApiBody, Name, OneLine
 from forewarn.core.commands import ApplyDeclaration
 from forewarn.core.declared_keys import DeclarationConflict, RecordDifference, RecordKind, ReplacedValue
 from forewarn.core.model import ApprovalRule, Caller, EvictionPolicy, GroupKind, GroupTerms, Host, Policy, Vm
-from forewarn.core.terms import LONGEST_POSTPONEMENT, MOST_VMS
+from forewarn.core.quiet_hours import MOST_PERIODS
+from forewarn.core.terms import LONGEST_POSTPONEMENT, MOST_VMS, TERMINATE_NOTICE
 
 
 class NewHostBody(ApiBody, frozen=True, kw_only=True):
@@ -30,8 +31,8 @@ class TermsBody(ApiBody, frozen=True, kw_only=True):
     restart_after_crash: bool | UnsetType = UNSET
     postpone_limit: Annotated[int, Meta(ge=0, le=LONGEST_POSTPONEMENT)] | UnsetType = UNSET
     """Seconds; 0 means no postponement."""
-    quiet_hours: Annotated[tuple[OneLine, ...], Meta(max_length=20)] | UnsetType = UNSET
-    terminate_notice: Annotated[int, Meta(ge=5 * 60, le=15 * 60)] | UnsetType | None = UNSET
+    quiet_hours: Annotated[tuple[OneLine, ...], Meta(max_length=MOST_PERIODS)] | UnsetType = UNSET
+    terminate_notice: Annotated[int, Meta(ge=TERMINATE_NOTICE[0], le=TERMINATE_NOTICE[-1])] | UnsetType | None = UNSET
     """Seconds; null means none."""
     eviction: EvictionPolicy | UnsetType = UNSET
 

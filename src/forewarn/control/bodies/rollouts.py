@@ -8,6 +8,9 @@ from msgspec import UNSET, Meta, UnsetType
 from forewarn.control.bodies.fields import ApiBody, Name
 from forewarn.core.rollouts.model import RolloutTerms
 
+MOST_HOSTS = 100_000
+"""Hosts, or waves, of one rollout."""
+
 
 def _optional(field: msgspec.structs.FieldInfo) -> tuple[str, object] | tuple[str, object, object]:
     """Return a field of a record as ``defstruct`` takes it."""
@@ -53,7 +56,7 @@ class RolloutBody(ApiBody, frozen=True, kw_only=True):
 
     name: Name
     terms: RolloutTermsBody
-    planned: Annotated[tuple[tuple[Name, ...], ...], Meta(max_length=100_000)] | None = None
+    planned: Annotated[tuple[tuple[Name, ...], ...], Meta(max_length=MOST_HOSTS)] | None = None
     """The waves of a saved plan; refused if the fleet has changed so that they would be others now."""
 
 
@@ -67,7 +70,7 @@ class PauseRolloutBody(ApiBody, frozen=True, kw_only=True):
 class RetryHostsBody(ApiBody, frozen=True, kw_only=True):
     """Which hosts of a rollout are tried again."""
 
-    hosts: Annotated[tuple[Name, ...], Meta(max_length=100_000)] = ()
+    hosts: Annotated[tuple[Name, ...], Meta(max_length=MOST_HOSTS)] = ()
     """All that failed, if empty."""
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from forewarn.core.errors import BadInput
+from forewarn.drivers.migration_limits import MIGRATIONS, Bandwidth, Migrations
 
 
 class LibvirtSettings(msgspec.Struct, frozen=True):
@@ -33,9 +34,9 @@ class LibvirtSettings(msgspec.Struct, frozen=True):
     """The share of a host's memory that all its machines together may use; above 1 it may run out."""
     cpu_ratio: Annotated[float, msgspec.Meta(gt=0, le=1_000)] = 16.0
     """How many virtual CPUs a host may run for each of its own."""
-    migrations: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 4
+    migrations: Migrations = MIGRATIONS
     """How many migrations run at once."""
-    bandwidth: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+    bandwidth: Bandwidth = 0
     """Bandwidth limit of each migration in MiB per second; unlimited when 0."""
     post_copy: timedelta | None = None
     """After how long a migration that has not ended is switched to post-copy: it then ends soon, but the machine is
@@ -56,7 +57,7 @@ class LibvirtSettings(msgspec.Struct, frozen=True):
         for key, value in (("uri", self.uri), *((f"hosts.{host}", uri) for host, uri in self.hosts.items())):
             if value and ":" not in value:
                 raise BadInput(
-                    f"setting {key!r} of driver 'libvirt': {value!r} is no URI; write it like qemu+ssh://root@h1/system"
+                    f"setting {key!r} of driver 'libvirt': {value!r} is not a valid URI; write it like qemu+ssh://root@h1/system"
                 )
         if self.uri and "{host}" not in self.uri:
             raise BadInput("setting 'uri' of driver 'libvirt' has no {host}; write it in place of the name")

@@ -10,6 +10,7 @@ import msgspec
 
 from forewarn.config.tables import read_table
 from forewarn.core.errors import BadInput
+from forewarn.drivers.migration_limits import MIGRATIONS, Bandwidth, Migrations
 from forewarn.drivers.qemu.monitors import MonitorProblem
 
 _PLACE = "driver 'qemu'"
@@ -33,9 +34,9 @@ class QemuSettings(msgspec.Struct, frozen=True):
     timeout: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 300.0
     """Timeout in seconds of a migration, and of a command."""
 
-    migrations: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 4
+    migrations: Migrations = MIGRATIONS
     """How many migrations run at once."""
-    bandwidth: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+    bandwidth: Bandwidth = 0
     """Bandwidth limit of each migration in MiB per second; QEMU's default when 0."""
     records: str = ""
     """A directory on this host that all nodes of a cluster on it share, for records and the highest term."""

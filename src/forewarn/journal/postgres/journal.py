@@ -29,9 +29,8 @@ from forewarn.journal.postgres.sessions import opened
 from forewarn.journal.postgres.tail_index import TailIndex
 from forewarn.journal.postgres.writing import EntryWriter
 from forewarn.journal.shared import ClusterState, NodeReport
-from forewarn.journal.snapshot_runner import SnapshotRunner
+from forewarn.journal.snapshot_runner import DEFAULT_HISTORY, SNAPSHOT_BYTES, SNAPSHOT_ENTRIES, SnapshotRunner
 
-DEFAULT_HISTORY = timedelta(days=400)
 _SNAPSHOT_PROCESS = "forewarn.journal.postgres.snapshot_process"
 
 
@@ -43,8 +42,8 @@ class PostgresJournal:
         address: DatabaseAddress,
         *,
         history: timedelta = DEFAULT_HISTORY,
-        snapshot_entries: int = 50_000,
-        snapshot_bytes: int = 64 * 1024 * 1024,
+        snapshot_entries: int = SNAPSHOT_ENTRIES,
+        snapshot_bytes: int = SNAPSHOT_BYTES,
         snapshot_interval: timedelta = timedelta(days=1),
         part_size: int = PART_SIZE,
         read_limit: float = READ_LIMIT,

@@ -30,7 +30,7 @@ from forewarn.journal.port import (
     RepeatedCommand,
     StaleWriter,
 )
-from forewarn.journal.snapshot_runner import SnapshotRunner
+from forewarn.journal.snapshot_runner import DEFAULT_HISTORY, SNAPSHOT_BYTES, SNAPSHOT_ENTRIES, SnapshotRunner
 from forewarn.journal.sqlite import database, index, long_entries, snapshot_files, write_ahead_log
 from forewarn.journal.sqlite.errors import translate_errors
 from forewarn.journal.sqlite.history import REMEMBERED, HistoryReader
@@ -40,7 +40,6 @@ from forewarn.journal.sqlite.recovery import recover
 from forewarn.journal.sqlite.restore import finish as finish_restore
 
 _Value = TypeVar("_Value")
-DEFAULT_HISTORY = timedelta(days=400)
 _SNAPSHOT_PROCESS = "forewarn.journal.sqlite.snapshot_process"
 _POLL_INTERVAL = 0.5
 """Seconds after which a follower in another process than the writer notices an append."""
@@ -84,8 +83,8 @@ class SqliteJournal:
         directory: Path,
         *,
         history: timedelta = DEFAULT_HISTORY,
-        snapshot_entries: int = 50_000,
-        snapshot_bytes: int = 64 * 1024 * 1024,
+        snapshot_entries: int = SNAPSHOT_ENTRIES,
+        snapshot_bytes: int = SNAPSHOT_BYTES,
         part_size: int = PART_SIZE,
         remembered: int = REMEMBERED,
     ) -> None:
