@@ -20,7 +20,7 @@ from bench.processes import cpu_seconds, python, run_on
 from bench.requests import request
 
 _SETTLING = 2
-"""Requests on each kept connection before anything is measured: what a connection costs once is no part of it."""
+"""Requests on each kept connection before anything is measured: the cost of a new connection is excluded."""
 _NO_PORT_YET = 24
 """IP_BIND_ADDRESS_NO_PORT: the port is chosen when the destination is known, so many addresses cost nothing."""
 

@@ -120,7 +120,7 @@ def test_an_abstract_control_socket_is_refused(first: int) -> None:
 
 
 def test_descriptors_that_are_no_sockets_are_refused(first: int) -> None:
-    """Neither a file nor a number that makes no sense gets further."""
+    """A file and an invalid number are refused."""
     os.dup2(0, first)
     environment = {"LISTEN_FDS": "1", "LISTEN_FDNAMES": "metadata"}
 

@@ -56,7 +56,7 @@ def verify(
     if not any(hmac.compare_digest(expected, each.encode()) for each in signatures.split(" ")):
         raise NotAllowed("the message is not signed with this secret")
     if not timestamp.isascii() or not timestamp.isdigit():
-        raise NotAllowed("the message's timestamp is no number")
+        raise NotAllowed("the message's timestamp is not a number")
     if abs(int(now.timestamp()) - int(timestamp)) > tolerance.total_seconds():
         raise NotAllowed("the message was sent too long ago, or its sender's clock is wrong")
 

@@ -124,7 +124,7 @@ def test_check_names_the_handlers_that_now_hold_the_approval(
     ("body", "named"),
     [
         ("    undo = None\n", "has no undo(task)"),
-        ("    undo = 7\n", "undo is no method"),
+        ("    undo = 7\n", "undo is not a method"),
         ("    def undo(self): ...\n", "undo cannot be called as undo(task)"),
         ("    async def undo(self, task): ...\n", "undo is a coroutine"),
         ("    repeats = None\n", "has no repeats = True or False"),

@@ -366,7 +366,7 @@ def test_a_limit_is_four(tmp_path: Path, forewarn: Forewarn) -> None:
 
 
 def test_a_journal_is_verified(forewarn: Forewarn, tmp_path: Path) -> None:
-    """Without a service; what is no journal is said to be none."""
+    """Without a service; a directory without a journal is refused."""
     ran = forewarn("journal", "verify")
 
     assert ran.code == 2

@@ -302,7 +302,7 @@ def test_a_data_directory_that_is_a_file_is_found(tmp_path: Path) -> None:
     findings = DoctorReport()
     examine_storage(Settings(data=tmp_path / "file" / "data"), findings)
 
-    assert "is no directory; set data to one" in findings.all[0].said
+    assert "is not a directory; set data to one" in findings.all[0].said
 
 
 def test_a_journal_elsewhere_is_looked_at_there(tmp_path: Path) -> None:
@@ -313,7 +313,7 @@ def test_a_journal_elsewhere_is_looked_at_there(tmp_path: Path) -> None:
     examine_storage(Settings(data=tmp_path, journal="sqlite:file/journal"), wrong)
     examine_storage(Settings(data=tmp_path, journal="sqlite:other"), well)
 
-    assert wrong.all[1].said == f"{tmp_path / 'file'} is no directory; set journal to one"
+    assert wrong.all[1].said == f"{tmp_path / 'file'} is not a directory; set journal to one"
     assert [each.what for each in well.all] == ["data", "journal", "journal"]
     assert well.all[1].said.startswith(f"{tmp_path / 'other'}, made at the first start; ")
     assert well.all[2].said == "none yet, made at the first start"

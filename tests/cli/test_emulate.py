@@ -171,7 +171,7 @@ def test_a_recording_is_replayed_as_the_flags_say(
     [
         (["user-rebot"], "there is no scenario 'user-rebot'; did you mean 'user-reboot'?"),
         (["--fault", "50"], "flag --fault is '50', expected one of delay"),
-        (["--fault", "500,probabilty=1"], "'probabilty=1' is no key=value; did you mean 'probability'?"),
+        (["--fault", "500,probabilty=1"], "'probabilty=1' is not of the form key=value; did you mean 'probability'?"),
         (["--fault", "500,probability=2"], "probability is '2', expected a number from 0 to 1"),
         (["--fault", "500,vm=web-9"], "there is no VM 'web-9'; did you mean 'web-0'?"),
         (["--vm", "a", "--vm", "a"], "VM names must be unique"),

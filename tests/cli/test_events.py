@@ -49,7 +49,7 @@ def test_an_older_version_can_be_asked(forewarn: Forewarn, scheduled_events: Sch
     ("url", "code", "said"),
     [
         ("http://127.0.0.1:1", 3, "cannot be reached (connection refused)"),
-        ("https://127.0.0.1", 2, "is no address of a service"),
+        ("https://127.0.0.1", 2, "is not a valid service address"),
     ],
 )
 def test_a_service_that_is_not_there_is_said_at_once(forewarn: Forewarn, url: str, code: int, said: str) -> None:

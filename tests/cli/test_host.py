@@ -52,7 +52,10 @@ def test_no_vm_is_added_to_a_failed_host(harness: ApiHarness, forewarn: Forewarn
     refused = forewarn("vm", "add", "new", "--host", "h2")
 
     assert refused.code == 1
-    assert "has failed; choose another host, or tell that it works again: forewarn host repaired h2" in refused.err
+    assert (
+        "has failed; choose another host, or, if it works again, record that: forewarn host repaired h2"
+        in refused.err
+    )
     assert "new" not in harness.node.replica.fleet.vms
 
 

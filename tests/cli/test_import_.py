@@ -149,7 +149,7 @@ def test_what_is_gone_goes_where_asked(forewarn: Forewarn, tmp_path: Path) -> No
     ("arguments", "code", "sentence"),
     [
         ((), 2, "missing argument"),
-        (("h1",), 2, "'h1' is no URI; write it like qemu:///system or h1=qemu+ssh://root@h1/system"),
+        (("h1",), 2, "'h1' is not a valid URI; write it like qemu:///system or h1=qemu+ssh://root@h1/system"),
         (("qemu+unix:///system?socket=/no/such",), 3, "cannot be reached: Failed to connect socket to '/no/such'"),
         (("nonsense:///x",), 3, "cannot be reached"),
     ],
@@ -192,7 +192,7 @@ def test_a_link_stays_and_what_is_no_file_is_refused(forewarn: Forewarn, tmp_pat
     refused = forewarn("import", "libvirt", f"h1={URI}", "--out", "pipe", "--yes")
 
     assert ((tmp_path / "link.toml").is_symlink(), (tmp_path / "fleet.toml").is_file()) == (True, True)
-    assert (refused.code, refused.err) == (2, "forewarn: pipe is no ordinary file; name another\n")
+    assert (refused.code, refused.err) == (2, "forewarn: pipe is not a regular file; name another\n")
     assert (tmp_path / "pipe").is_fifo()
 
 

@@ -92,7 +92,10 @@ def test_what_waits_for_whom_is_shown(harness: ApiHarness, forewarn: Forewarn) -
         (("--operation", "reboot"), "no hosts are named"),
         (("--operation", "reboot", "--hosts", "x*"), "no host matches 'x*'"),
         (("--operation", "reboot", "--all", "--fleet-share", "0"), "write it like 20%"),
-        (("--operation", "reboot", "--all", "--fleet-share", "half"), "'half' is no share; write it like 20% or 0.2"),
+        (
+            ("--operation", "reboot", "--all", "--fleet-share", "half"),
+            "'half' is not a valid share; write it like 20% or 0.2",
+        ),
         (("--operation", "reboot", "--all", "--order", "size"), "is not one of name, fewest-vms"),
         (("--operation", "reboot", "--all", "--parallel-per", "rack"), "write it like rack=2"),
         (("--operation", "reboot", "--all", "--gate-command", "x"), "set gate_programs"),

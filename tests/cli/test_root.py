@@ -70,7 +70,7 @@ def test_the_exit_code_says_whose_fault_it_was(
         ),
         (
             ["vm", "freeze", "a", "--not-before", "soon"],
-            "'soon' is no time; write +20m, 14:32 or 2026-01-31T14:32:00Z",
+            "'soon' is not a valid time; write +20m, 14:32 or 2026-01-31T14:32:00Z",
         ),
         (["evnts"], "no such command 'evnts'; did you mean 'events'?\n"),
         (["dance"], "no such command 'dance'; see 'forewarn --help'"),

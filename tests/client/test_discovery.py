@@ -117,5 +117,5 @@ def test_the_registry_is_spoken_of_where_there_is_one(
 
 def test_a_wrong_address_in_the_environment_is_refused() -> None:
     """Rather than passed over in silence."""
-    with pytest.raises(BadInput, match="'https://a' is no address"):
+    with pytest.raises(BadInput, match="'https://a' is not a valid"):
         looked_for(SessionHarness(REFUSED), {"SCHEDULED_EVENTS_URL": "https://a"})

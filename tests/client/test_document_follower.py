@@ -275,7 +275,9 @@ def test_an_event_that_cannot_be_read_is_logged_once_and_hides_no_other(caplog: 
     seen = [harness.play(following.next()) for _ in range(4)]
 
     assert [[each.id for each in shown.events] for shown in seen] == [["a", "b"], ["b", "a"], ["a"], []]
-    assert caplog.messages == ["the entry of event A cannot be read and is ignored: NotBefore is no time: 'TBD'"]
+    assert caplog.messages == [
+        "the entry of event A cannot be read and is ignored: NotBefore is not a valid time: 'TBD'"
+    ]
 
 
 def test_a_document_full_of_unreadable_events_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:

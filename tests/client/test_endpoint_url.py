@@ -31,7 +31,7 @@ def test_an_address_is_read(text: str, endpoint: EndpointUrl) -> None:
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
     """With an example of one."""
-    with pytest.raises(BadInput, match=r"is no address of a service; write it like http://169\.254\.169\.254"):
+    with pytest.raises(BadInput, match=r"is not a valid service address; write it like http://169\.254\.169\.254"):
         read_endpoint_url(text)
 
 

@@ -108,7 +108,7 @@ def test_a_given_version_is_not_left() -> None:
     ):
         with pytest.raises(VersionRefused, match=r"2031-01-01 was asked, there are 2017-03-01, .*2020-07-01"):
             harness.play(session.document())
-    with pytest.raises(BadInput, match="'a b' is no api-version; write it like 2020-07-01"):
+    with pytest.raises(BadInput, match="'a b' is not an api-version; write it like 2020-07-01"):
         harness.session(api_version="a b")
 
     assert harness.versions == ["2031-01-01", "2031-01-01"]

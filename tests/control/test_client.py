@@ -154,7 +154,7 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
 
 @pytest.mark.parametrize("family", KINDS)
 def test_every_error_comes_back_as_what_it_was(family: type[ForewarnError]) -> None:
-    """The command line ends as it would have beside the service; a token that is no good is a refusal."""
+    """The command line ends as it would have beside the service; an invalid token is a refusal."""
     error = TooManyFailures(3) if family is TooManyFailures else family("why")
     back = error_of(problem_of(error))
 

@@ -161,7 +161,7 @@ def test_what_is_declared_and_removed_at_once_is_refused() -> None:
 def test_an_address_in_a_file_is_written_in_one_way() -> None:
     """As in a command."""
     vms = (Vm("a", "web", address="somewhere"),)
-    with pytest.raises(Refused, match="is no IP address"):
+    with pytest.raises(Refused, match="is not a valid IP address"):
         FleetHarness("ann declares: group web availability-set").give(
             ApplyDeclaration(id="a", by=ANN, seen=0, vms=vms)
         )

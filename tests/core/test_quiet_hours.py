@@ -142,7 +142,7 @@ def test_periods_that_overlap_or_follow_each_other_are_one_stretch() -> None:
             "Mon-Wed-Fri 08:00-09:00",
             "write 'Mon,Wed,Fri 08:00-09:00' for these days, or 'Mon-Fri 08:00-09:00' for all",
         ),
-        ("Sun,Mon-Tue-Wed 08:00-09:00 UTC", "'Mon-Tue-Wed' is no range of days"),
+        ("Sun,Mon-Tue-Wed 08:00-09:00 UTC", "'Mon-Tue-Wed' is not a valid range of days"),
         ("08:00-09:00 Europe//Berlin", "there is no time zone 'Europe//Berlin'"),
         ("08:00-09:00 Europe", "there is no time zone 'Europe'"),
         ("08:00-09:00 Europe/Atlantis", "there is no time zone 'Europe/Atlantis'"),

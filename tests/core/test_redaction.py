@@ -27,7 +27,7 @@ from forewarn.core.redaction import (
     ],
 )
 def test_the_host_of_a_url_is_shown(url: str, shown: str) -> None:
-    """Its path, query, fragment, user and password may be secret; of what is no URL nothing is shown."""
+    """Its path, query, fragment, user and password may be secret; of a text that is not a URL nothing is shown."""
     assert shown_url(url) == shown
 
 

@@ -44,5 +44,5 @@ def test_a_name_has_up_to_eighty_characters() -> None:
     check_name("VM", "a" * 80)
     with pytest.raises(Refused, match="up to 80 letters"):
         check_name("VM", "a" * 81)
-    with pytest.raises(Refused, match="is no good name"):
+    with pytest.raises(Refused, match="is not a valid name"):
         check_terms(GroupTerms("a b", GroupKind.SCALE_SET))

@@ -209,7 +209,7 @@ def test_what_cannot_be_reached_is_refused_with_how_to_write_it(kind: Subscripti
 
 
 def test_mail_goes_to_an_address() -> None:
-    """Which is no web address."""
+    """Which is not a valid web address."""
     mail = replace(HOOK, kind=SubscriptionKind.MAIL, target="ops@example.org")
 
     assert TokenHarness().subscribe(mail) == (SubscriptionSet(mail),)

@@ -61,7 +61,7 @@ def test_what_was_taken_and_not_begun_has_failed() -> None:
 
 @pytest.mark.parametrize("status", [302, 404, 500])
 def test_a_question_that_is_not_answered_ends_nothing(status: int) -> None:
-    """Whoever cannot tell has said nothing of the machines."""
+    """A reply that cannot tell the outcome says nothing about the machines."""
     assert isinstance(read_outcome_reply(WebResponse(status), VMS, NOW), UnclearReply)
 
 

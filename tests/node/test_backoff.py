@@ -24,7 +24,7 @@ def test_the_pause_of_a_piece_of_work_grows_and_is_limited() -> None:
 
 
 def test_a_pause_is_as_long_as_the_writer_needs() -> None:
-    """While the journal cannot be written it makes no sense to try again sooner."""
+    """While the journal cannot be written, trying again sooner is useless."""
     backoffs = WorkBackoffs[str](ManualClock().seconds)
     backoffs.fail("one", "broken")
     assert backoffs.pause_after("one", timedelta(seconds=20)) == timedelta(seconds=20)

@@ -88,7 +88,7 @@ def test_a_driver_that_is_async_is_told_so() -> None:
     answer = perform()
 
     assert driver_calls.check_outcome("its.perform", answer) == FailedOutcome(
-        "its.perform returned a coroutine, which is no outcome: drivers are plain functions, not async"
+        "its.perform returned a coroutine, which is not an outcome: drivers are plain functions, not async"
     )
     assert inspect.getcoroutinestate(answer) == inspect.CORO_CLOSED
 

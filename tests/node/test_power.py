@@ -139,7 +139,7 @@ def test_a_driver_is_not_called_again_by_a_stop() -> None:
     [
         (ImpactFailed("no room"), "no room"),
         (OSError("broken"), "tests.node.test_power.SwitchingDriver.switch raised OSError: broken"),
-        ("on", "tests.node.test_power.SwitchingDriver.switch returned 'on', which is no outcome"),
+        ("on", "tests.node.test_power.SwitchingDriver.switch returned 'on', which is not an outcome"),
     ],
 )
 def test_a_failure_is_recorded_and_holds_up_nothing(answer: ImpactOutcome | Exception, reason: str) -> None:

@@ -53,9 +53,9 @@ class Hurried(WrongDriver):
 
 
 ANSWERS: dict[str, tuple[Callable[[], Any], str]] = {
-    "returns nothing": (lambda: None, "returned None, which is no outcome"),
-    "returns a word": (lambda: "done", "returned 'done', which is no outcome"),
-    "returns a class": (lambda: ImpactDone, "returned ImpactDone, a class, which is no outcome"),
+    "returns nothing": (lambda: None, "returned None, which is not an outcome"),
+    "returns a word": (lambda: "done", "returned 'done', which is not an outcome"),
+    "returns a class": (lambda: ImpactDone, "returned ImpactDone, a class, which is not an outcome"),
     "returns a detail that is no text": (lambda: ImpactDone(detail=7), "a wrong ImpactDone"),  # type: ignore[arg-type]
     "returns hosts that are no mapping": (lambda: ImpactDone(hosts=["h1"]), "a wrong ImpactDone"),  # type: ignore[arg-type]
     "returns a reason that is no text": (lambda: FailedOutcome(None), "a wrong ImpactFailed"),  # type: ignore[arg-type]

@@ -29,7 +29,7 @@ def _share(context: click.Context, parameter: click.Parameter, given: str | None
     except ValueError:
         share = 0.0
     if not 0 < share <= 1:
-        raise click.BadParameter(f"{given!r} is no share; write it like 20% or 0.2", context, parameter)
+        raise click.BadParameter(f"{given!r} is not a valid share; write it like 20% or 0.2", context, parameter)
     return share
 
 

@@ -54,7 +54,7 @@ def not_before_option(context: click.Context, parameter: click.Parameter, given:
         return None if given is None else read_time(given, context.find_root().obj.at)
     except (ValueError, OverflowError):
         raise click.BadParameter(
-            f"{given!r} is no time; write +20m, 14:32 or 2026-01-31T14:32:00Z", context, parameter
+            f"{given!r} is not a valid time; write +20m, 14:32 or 2026-01-31T14:32:00Z", context, parameter
         ) from None
 
 
@@ -80,7 +80,9 @@ def period_option(context: click.Context, parameter: click.Parameter, given: str
     except (ValueError, OverflowError):
         seconds = 0
     if seconds < 1:
-        raise click.BadParameter(f"{given!r} is no duration; write 90s, 10m, 7d or PT10M", context, parameter)
+        raise click.BadParameter(
+            f"{given!r} is not a valid duration; write 90s, 10m, 7d or PT10M", context, parameter
+        )
     return round(seconds)
 
 
@@ -146,5 +148,5 @@ def past_option(context: click.Context, parameter: click.Parameter, given: str |
         return None if given is None else read_past(given, datetime.now(UTC))
     except (ValueError, OverflowError):
         raise click.BadParameter(
-            f"{given!r} is no time; write 2h (ago), 14:32 or 2026-01-31T14:32:00Z", context, parameter
+            f"{given!r} is not a valid time; write 2h (ago), 14:32 or 2026-01-31T14:32:00Z", context, parameter
         ) from None

@@ -46,7 +46,9 @@ def read_endpoint_url(text: str) -> EndpointUrl:
     port = int(match["port"] or 80) if match else 0
     if not match or not 0 < port < 65_536:
         given = shown_address(text)
-        raise BadInput(f"{given!r} is no address of a service; write it like http://169.254.169.254, 127.0.0.1:8254")
+        raise BadInput(
+            f"{given!r} is not a valid service address; write it like http://169.254.169.254, 127.0.0.1:8254"
+        )
     return EndpointUrl(match["six"] or match["host"], port, (match["path"] or "").rstrip("/") or DOCUMENT)
 
 

@@ -18,7 +18,7 @@ class VersionNegotiation:
 
     def __init__(self, given: str | None, seconds: Callable[[], float]) -> None:
         if given and not _NAME.fullmatch(given):
-            raise BadInput(f"{given!r} is no api-version; write it like {API_VERSIONS[-1].name}, or leave it out")
+            raise BadInput(f"{given!r} is not an api-version; write it like {API_VERSIONS[-1].name}, or leave it out")
         self._given = given
         self._seconds = seconds
         self._chosen = len(API_VERSIONS) - 1

@@ -1,4 +1,4 @@
-"""Joins a node to its peers: what it says to the other nodes of the cluster, and what it hears from them."""
+"""Connects a node to its peers: the requests that it sends to other nodes, and the server for theirs."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -394,7 +394,7 @@ def _check_cluster(settings: Settings) -> None:
         )
     if settings.cluster.host in ("0.0.0.0", "::"):  # noqa: S104 - it is refused
         raise BadInput(
-            f"cluster is where the other nodes reach this one, and {settings.cluster} is not such an address; name the"
+            f"cluster is where the other nodes reach this one, which {settings.cluster} does not say; name the"
             " address of this machine"
         )
     if not (settings.cluster_certificate and settings.cluster_authority):

@@ -156,7 +156,7 @@ RULES = {
         Rule("approval-without-header", AZURE,
              "With api-version 2017-03-01, and with no other, POST needs no `Metadata` header."),
         Rule("approval-unreadable", AZURE,
-             "A body that is no JSON, or lacks `StartRequests` or an `EventId`, is 400 and says what is wrong."),
+             "A body that is not JSON, or lacks `StartRequests` or an `EventId`, is 400 and says what is wrong."),
     ),
     "refusals": (
         Rule("refused-http", OURS,
@@ -171,7 +171,7 @@ RULES = {
         Rule("refused-http-version", OURS,
              "HTTP/2.0 or anything else that is not 1.x", errors.HTTP_VERSION_UNSUPPORTED),
         Rule("refused-host", OURS,
-             "the host that the request names, in `Host` or in the target, has a dot, is no address, and is not in "
+             "the host that the request names, in `Host` or in the target, has a dot, is not an address, and is not in "
              "`allowed_hosts`", errors.HOST_NOT_ALLOWED),
         Rule("refused-stranger", OURS, "no VM of the fleet has the caller's address", errors.FORBIDDEN),
         Rule("refused-deallocated", OURS, "the VM with the caller's address is deallocated", errors.DEALLOCATED),

@@ -73,7 +73,7 @@ class Server:
         except ValueError:
             port = 0
         if parts.scheme != "http" or not parts.hostname or not port:
-            raise BadInput(f"{shown_address(url)!r} is no address of a server; write it as http://HOST:PORT")
+            raise BadInput(f"{shown_address(url)!r} is not a valid server address; write it as http://HOST:PORT")
         self.host, self.port = parts.hostname, port
         self.timeout = timeout
         self._pause = 1 / rate if rate else 0.0

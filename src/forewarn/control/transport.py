@@ -107,11 +107,11 @@ class Transport(ABC):
             return error_of(msgspec.json.decode(response.body, type=ProblemDetails))
         except (msgspec.DecodeError, UnicodeDecodeError):
             said = f"{response.status} {self._connection.codec.reason}".rstrip()
-            return Unavailable(f"{self.where} answered {said}, and is perhaps no Forewarn")
+            return Unavailable(f"{self.where} answered {said}, and may not be Forewarn")
 
     def _was_silent(self) -> AnswerLost:
         return AnswerLost(
-            f"the service at {self.where} has said nothing for {READ_TIMEOUT:.0f} seconds; {_WHAT_WAS_DONE}"
+            f"the service at {self.where} did not answer for {READ_TIMEOUT:.0f} seconds; {_WHAT_WAS_DONE}"
         )
 
     def _went_away(self) -> AnswerLost:
@@ -177,7 +177,7 @@ class WebTransport(Transport):
             return make_client_context(str(self._authority) if self._authority else None)
         except (OSError, ssl.SSLError) as error:
             raise BadInput(
-                f"{self._authority} is no certificate of an authority: {error.strerror or error}; give one in PEM"
+                f"{self._authority} is not a CA certificate: {error.strerror or error}; give one in PEM"
             ) from None
 
     def _unreachable(self, error: OSError) -> Unavailable:
@@ -190,6 +190,6 @@ def parse_service_url(url: str) -> SplitResult:
     parts = split_web_address(url)
     if parts is None or parts.path.strip("/") or parts.query or parts.username:
         raise BadInput(
-            f"{shown_address(url)!r} is no address of a service; write it like https://forewarn.example.org:8255"
+            f"{shown_address(url)!r} is not a valid service address; write it like https://forewarn.example.org:8255"
         )
     return parts

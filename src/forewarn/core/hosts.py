@@ -86,7 +86,7 @@ def check_host(fleet: Fleet, host: str) -> None:
 
 def refuse_failed(fleet: Fleet, host: str, what: str = "has failed") -> None:
     if fleet.state_of(host) is HostState.FAILED:
-        raise Refused(f"host {host} {what}; when it works again, say so first: forewarn host repaired {host}")
+        raise Refused(f"host {host} {what}; when it works again, record that first: forewarn host repaired {host}")
 
 
 def refuse_cordoned(fleet: Fleet, host: str) -> None:

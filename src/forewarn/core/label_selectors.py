@@ -118,9 +118,9 @@ def check_labels(what: str, labels: Mapping[str, str]) -> None:
         raise Refused(f"{what} has {len(labels)} labels; {MOST_LABELS} are possible")
     for key, value in labels.items():
         if not is_label_key(key):
-            raise Refused(f"{what}: {key!r} is no key of a label; {KEY_REMEDY}")
+            raise Refused(f"{what}: {key!r} is not a valid label key; {KEY_REMEDY}")
         if not is_label_value(value):
-            raise Refused(f"{what}: {value!r} is no value of label {key!r}; {VALUE_REMEDY}")
+            raise Refused(f"{what}: {value!r} is not a valid value of label {key!r}; {VALUE_REMEDY}")
 
 
 KEY_REMEDY = (

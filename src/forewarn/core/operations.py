@@ -115,8 +115,8 @@ def start_vm(fleet: Fleet, command: StartVm) -> Iterator[VmStarted]:
     refuse_leaving(fleet, vm)
     if fleet.state_of(vm.standing_on) is HostState.FAILED:
         raise Refused(
-            f"{vm.name} stands on {vm.standing_on}, which has failed; move it first: "
-            f"forewarn vm move {vm.name} HOST, or tell that it works again: forewarn host repaired {vm.standing_on}"
+            f"{vm.name} stands on {vm.standing_on}, which has failed; move it first: forewarn vm move {vm.name} HOST, "
+            f"or, if it works again, record that: forewarn host repaired {vm.standing_on}"
         )
     if vm.deallocated and vm.standing_on in fleet.cordoned:
         raise Refused(
@@ -216,9 +216,7 @@ def earliest(command: OperateVm | OperateHost | MoveVm | DrainHost, least: datet
 
 def _refuse_nonsense(command: OperateVm | OperateHost | MoveVm | DrainHost) -> None:
     if command.duration is not None and command.duration not in _DURATIONS:
-        raise Refused(
-            f"a duration of {command.duration} s makes no sense; give 0 to {_DURATIONS[-1]}, or -1 for unknown"
-        )
+        raise Refused(f"{command.duration} s is not a valid duration; give 0 to {_DURATIONS[-1]}, or -1 for unknown")
     if command.description:
         check_line("a description", command.description)
 

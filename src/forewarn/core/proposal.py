@@ -141,7 +141,7 @@ class Proposal(msgspec.Struct):
         if is_placed and fleet.state_of(vm.standing_on) is HostState.FAILED:
             said = (
                 f"VM {vm.name!r}: host {vm.standing_on!r} has failed; choose another host, "
-                f"or tell that it works again: forewarn host repaired {vm.standing_on}"
+                f"or, if it works again, record that: forewarn host repaired {vm.standing_on}"
             )
             yield DeclarationConflict(RecordKind.VM, vm.name, said)
         elif is_placed and vm.standing_on in fleet.cordoned:

@@ -31,7 +31,7 @@ def check_name(kind: str, name: str) -> None:
     """Refuse a name that is not valid in documents, files or commands."""
     if not NAME.fullmatch(name):
         raise Refused(
-            f"{kind} {name!r} is no good name: use up to {LONGEST_NAME} letters, digits, '.', '_' and '-', "
+            f"{kind} {name!r} is not a valid name: use up to {LONGEST_NAME} letters, digits, '.', '_' and '-', "
             "beginning with a letter, a digit or '_'"
         )
 

@@ -101,9 +101,10 @@ def _check_target(subscription: Subscription) -> None:
     if subscription.kind is SubscriptionKind.MAIL:
         name, _, domain = target.rpartition("@")
         if not name or not domain or not target.isprintable() or " " in target:
-            raise Refused(f"{target!r} is no mail address; write it like ops@example.org")
+            raise Refused(f"{target!r} is not a valid mail address; write it like ops@example.org")
         return
     if split_web_address(target) is None or not target.isprintable() or " " in target:
         raise Refused(
-            f"the target of subscription {subscription.name!r} is no web address; write it like https://example.org/hook"
+            f"the target of subscription {subscription.name!r} is not a valid web address; write it like "
+            "https://example.org/hook"
         )

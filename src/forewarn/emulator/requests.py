@@ -40,7 +40,7 @@ class SentRequest(msgspec.Struct, kw_only=True):
 
     @property
     def approves(self) -> tuple[str, ...]:
-        """The ids of the events it approves, in lower case; empty if it is no approval."""
+        """The ids of the events it approves, in lower case; empty if it is not an approval."""
         try:
             return approval.parse(self.body).events if self.method == "POST" else ()
         except BadBody:

@@ -131,7 +131,7 @@ def tags(given: object) -> dict[str, str]:
 
 
 def labels(given: object) -> dict[str, str]:
-    """Return labels in the order of their keys, so that the order in a file is no difference."""
+    """Return labels in the order of their keys, so that their order in a file does not count as a change."""
     if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
         _expect(given, 'a table of texts such as { rack = "r1" }')
     if not given:

@@ -106,7 +106,7 @@ class ExportedJournal:
         found = self._read(dict[str, object])
         number, format_ = found.get("forewarn_journal"), found.get("format")
         if not isinstance(number, int) or not isinstance(format_, int):
-            raise BadInput(f"{self.place} is no journal that 'forewarn journal export' wrote; name another file")
+            raise BadInput(f"{self.place} is not a journal that 'forewarn journal export' wrote; name another file")
         if number > _STREAM_FORMAT or format_ > FORMAT:
             raise NewerJournal(f"{self.place} was written by a newer release; import it with that release")
         return msgspec.convert(found, ExportHeader)

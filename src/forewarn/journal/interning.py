@@ -1,4 +1,4 @@
-"""Equal strings and records kept once: what keeps a fleet of a million VMs small after loading.
+"""Interning: equal strings and records share one object, so that a fleet of a million VMs needs less memory.
 
 Decoding makes a new string for every mention of a host or a group. Records are given their shared parts right
 after decoding, before any other code has seen them; that is why frozen ones may be changed here.
@@ -13,7 +13,7 @@ from forewarn.core.model import Group, InstanceFacts, Vm
 
 
 class Interner:
-    """Remembers what it has seen, for as long as one load takes."""
+    """Holds the strings and records of one load."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
@@ -21,7 +21,7 @@ class Interner:
         self._labels: dict[Hashable, dict[str, str]] = {}
 
     def share_groups(self, groups: Iterable[Group]) -> None:
-        """Give groups the names that were seen before."""
+        """Replace names in groups by equal ones seen before."""
         seen = self._names.setdefault
         for group in groups:
             force_setattr(group.terms, "name", seen(group.name, group.name))

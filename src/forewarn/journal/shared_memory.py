@@ -30,7 +30,7 @@ from forewarn.journal.shared import (
 )
 
 _RECENT = 60.0
-"""Seconds after which a node that was not heard of is no member any more."""
+"""Seconds without a heartbeat after which a node is no longer a member."""
 
 
 class _Heartbeat(msgspec.Struct, frozen=True):

@@ -130,7 +130,7 @@ def interpret_head(head: RequestHead) -> MetadataRequest:
     target = _UNKNOWN_TARGET if is_form_of_its_own else read_target(head.target)
     refusal = _refusal(head, target)
     tags = _tags(fields) if b"if-none-match" in fields else None
-    # Without a tag there is no known document to wait for a change of.
+    # Without a tag it is unknown which document the client has, so there is nothing to wait for.
     wait = _wait(fields) if tags is not None and b"prefer" in fields else 0
     version = versions.BY_NAME.get(target.api_version, versions.NEWEST)
     staying = OPEN if head.is_modern else KEEP_ALIVE

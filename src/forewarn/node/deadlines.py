@@ -1,4 +1,4 @@
-"""Wakes the rules when the time of events has come: one heap of deadlines, one timer."""
+"""Submits a command when deadlines of events have passed: one heap of deadlines, one timer."""
 
 import asyncio
 import heapq

@@ -69,7 +69,7 @@ class Impact(msgspec.Struct, frozen=True, omit_defaults=True, rename={"candidate
 
     @property
     def leaves_off(self) -> bool:
-        """Whether a machine that is off stays off: maintenance of a host is no reason to start it."""
+        """Whether a machine that is off stays off: maintenance of its host does not start it."""
         return self.event.operation.is_of_host and not self.is_failure
 
     @property

@@ -264,10 +264,10 @@ def check_outcome(place: str, answer: object) -> ImpactOutcome:
         if iscoroutine(answer):
             answer.close()
             return ImpactFailed(
-                f"{place} returned a coroutine, which is no outcome: drivers are plain functions, not async"
+                f"{place} returned a coroutine, which is not an outcome: drivers are plain functions, not async"
             )
         said = answer.__name__ + ", a class" if isinstance(answer, type) else repr(answer)[:100]
-        return ImpactFailed(f"{place} returned {said}, which is no outcome")
+        return ImpactFailed(f"{place} returned {said}, which is not an outcome")
     try:
         msgspec.convert(msgspec.structs.asdict(answer), type(answer))
         msgspec.json.encode(answer)  # the journal holds no text that is not Unicode

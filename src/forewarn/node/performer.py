@@ -1,7 +1,7 @@
-"""Carries Started events out: an ``Attempted`` fact first, then the driver, then its word as a command.
+"""Performs Started events: appends ``Attempted``, calls the driver, submits its result as a command.
 
-After a crash the fleet tells what was begun and not reported; the driver is asked what came of it before anything
-is done again. Nothing is knowingly done twice.
+After a crash the fleet shows which events were attempted and have no result; the driver is asked for their outcome
+before anything is done again. Nothing is knowingly done twice.
 
 Another leader may have made an attempt, and may be about to call its driver still. For such an event the driver is
 called only if it fences terms.

@@ -74,7 +74,9 @@ class Replica:
         """Return the entries about a subject, oldest first."""
         found: object = await self.read(lambda: self._journal.history(subject))
         if not isinstance(found, list) or not all(isinstance(each, Entry) for each in found):
-            raise JournalFailed("the journal returned a history that is no list of entries: mend the journal")
+            raise JournalFailed(
+                "the journal returned a history that is not a list of entries: correct the journal plugin"
+            )
         return found
 
     async def read(self, question: Callable[[], _Value]) -> _Value:

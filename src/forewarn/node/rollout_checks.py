@@ -1,4 +1,4 @@
-"""Looks at what must be well before a wave of a rollout begins: a program, a URL, a Prometheus query, alerts.
+"""Runs the health gates before a wave of a rollout begins: a program, a URL, a Prometheus query, alerts.
 
 These calls block; call them in a thread. A gate that cannot be run at all raises ``GateUnusable``.
 """
@@ -52,7 +52,7 @@ class RolloutChecker:
         self.programs = programs
 
     def check(self, terms: RolloutTerms) -> GateResult:
-        """Return whether a wave may begin; what cannot be run is no reason to go on."""
+        """Return whether a wave may begin; a gate that cannot be run keeps it waiting."""
         try:
             if terms.alerts and (firing := self._firing(terms)):
                 return GateResult(False, f"alerts fire: {', '.join(firing)}", firing)

@@ -1,4 +1,4 @@
-"""Snapshots and compaction: a snapshot is taken beside the server, then old facts are deleted, a few at a time."""
+"""Snapshots and compaction: a child process takes a snapshot, then old facts are deleted, a few at a time."""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ _CHECK_INTERVAL = timedelta(seconds=10)
 
 
 class SnapshotScheduler:
-    """Looks some time after a commit whether a snapshot is due, has it taken, and compacts the journal after it."""
+    """Checks after commits whether a snapshot is due, starts it, and then compacts the journal."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -40,13 +40,13 @@ from forewarn.core.notice import SECOND
 log = logging.getLogger(__name__)
 
 TOLERANCE = timedelta(seconds=60)
-"""A difference up to this is no step; not scaled by ``hurry``."""
+"""A difference up to this is not a step; not scaled by ``hurry``."""
 CAUTION = timedelta(hours=24)
 """How long nothing is compacted after a step; not scaled by ``hurry`` either."""
 _PROMPT = 1.0
 """Seconds within which what was decided is usually recorded."""
 _EXACT = 0.001
-"""Seconds; a time in floating point is no better."""
+"""Seconds; the resolution of a time in floating point."""
 
 
 class Timekeeper:

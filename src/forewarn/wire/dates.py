@@ -31,7 +31,7 @@ def show_time(when: datetime) -> str:
 
 
 def read_time(text: str) -> datetime:
-    """Return the time that ``text`` spells, in UTC if it names no zone; raise ValueError if it is no time."""
+    """Parse a time, in UTC if the text names no zone; raise ValueError if it is not valid."""
     text = text.strip()
     if match := _OF_C.fullmatch(text):
         month, day, clock, year = match.groups()

@@ -73,7 +73,7 @@ class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnreadableEvent(msgspec.Struct, frozen=True):
-    """An entry of the document that is no event as the protocol describes it."""
+    """An entry of the document that cannot be read as an event."""
 
     id: str
     """Empty where it has none."""
@@ -143,7 +143,7 @@ def parse(body: bytes) -> Document:
     try:
         incarnation = int(wire.document_incarnation)
     except ValueError:
-        raise BadBody(f"DocumentIncarnation is no number: {wire.document_incarnation!r}") from None
+        raise BadBody(f"DocumentIncarnation is not a number: {wire.document_incarnation!r}") from None
     read = [_read(raw) for raw in wire.events]
     return Document(
         incarnation,
@@ -185,7 +185,7 @@ def _read(raw: msgspec.Raw) -> ScheduledEvent | UnreadableEvent:
     try:
         not_before = read_time(event.not_before) if event.not_before else None
     except ValueError:
-        return UnreadableEvent(read_id(event.event_id), f"NotBefore is no time: {event.not_before!r:.100}")
+        return UnreadableEvent(read_id(event.event_id), f"NotBefore is not a valid time: {event.not_before!r:.100}")
     if not event.event_id:
         return UnreadableEvent("", "EventId is empty")
     return ScheduledEvent(

@@ -1,4 +1,4 @@
-"""How old what a worker shows is, in a file of metrics: while there is no leader, no other process can be asked."""
+"""Metrics file with the age of the data that a worker serves while its leader process is down."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -7,7 +7,7 @@ _METRIC = "forewarn_worker_leader_age_seconds"
 
 
 class LeaderAgeFile:
-    """A file in the text format of Prometheus, for its node exporter; it exists only while there is no leader."""
+    """A file in the Prometheus text format, for the node exporter; it exists only while there is no leader."""
 
     def __init__(self, directory: Path, number: int) -> None:
         self.path = directory / f"worker-{number + 1}.prom"

@@ -261,8 +261,8 @@ def test_a_program_that_hangs_is_not_waited_for(trial: HaproxyTrial, tmp_path: P
     [
         ({}, "handler 'haproxy' needs the setting 'servers'"),
         ({"servers": []}, "setting 'servers' of handler 'haproxy': expected `array` of length >= 1"),
-        ({"servers": ["vm-0"]}, "'vm-0' is no server; write backend/server"),
-        ({"servers": ["web/a; shutdown"]}, "'web/a; shutdown' is no server"),
+        ({"servers": ["vm-0"]}, "'vm-0' is not a valid server; write backend/server"),
+        ({"servers": ["web/a; shutdown"]}, "'web/a; shutdown' is not a valid server"),
         ({"servers": ["web/a"], "socket": "admin.sock"}, "'admin.sock' is neither a path with a slash nor host:port"),
         ({"servers": ["web/a"], "socket": "::1:0"}, "'::1:0' is neither"),
         ({"servers": ["web/a"], "poll": "0s"}, "setting 'poll' of handler 'haproxy' is too short"),

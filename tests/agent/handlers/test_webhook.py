@@ -257,13 +257,13 @@ def test_certificates_are_verified(trial: WebhookTrial, certificate: Path) -> No
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"url": "ftp://x"}, "setting 'url' of handler 'webhook': this is no address"),
+        ({"url": "ftp://x"}, "setting 'url' of handler 'webhook': this is not a valid address"),
         ({"url": "http://x:99999/"}, "setting 'url' of handler 'webhook'"),
         ({"url": "http://a b/"}, "setting 'url' of handler 'webhook'"),
         ({"undo_url": "x"}, "setting 'undo_url' of handler 'webhook'"),
         ({"url": "http://u:p@x/"}, "a password does not belong there"),
-        ({"headers": {"a b": "x"}}, "'a b' is no header that can be set"),
-        ({"headers": {"Host": "x"}}, "'Host' is no header that can be set"),
+        ({"headers": {"a b": "x"}}, "'a b' is not a header that can be set"),
+        ({"headers": {"Host": "x"}}, "'Host' is not a header that can be set"),
         ({"headers": {"X": "a\r\nb"}}, "the value of X must be one line of ASCII"),
         ({"method": "post it"}, "setting 'method' of handler 'webhook'"),
         ({"body": "$Nothing"}, "setting 'body' of handler 'webhook': unknown name [$]Nothing"),

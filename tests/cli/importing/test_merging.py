@@ -176,7 +176,7 @@ def test_names_and_addresses_that_cannot_be_are_left_out() -> None:
     assert plan.remarks == (
         "db-0: its address 10.0.0.4 is that of web-0 already; it is left out",
         "h1: domain 'my vm' is left out; its name is none for a VM",
-        "qemu:///system: 'h 2' is no name of a host; write NAME=qemu:///system",
+        "qemu:///system: 'h 2' is not a valid host name; write NAME=qemu:///system",
     )
 
 

@@ -65,7 +65,7 @@ def test_a_host_that_is_left_out_is_no_problem_and_has_no_note() -> None:
 def test_a_name_that_no_rollout_can_have_is_a_problem() -> None:
     """A plan that was saved under it could not be started."""
     found = make_plan(RolloutHarness(WEB).fleet, "a b", TERMS, NOON, Rules(), KNOWN, runs_commands=False)
-    assert found.problems[0].startswith("rollout 'a b' is no good name: use up to")
+    assert found.problems[0].startswith("rollout 'a b' is not a valid name: use up to")
 
 
 def test_quiet_hours_delay_the_prediction() -> None:

@@ -147,7 +147,10 @@ def test_what_others_do_to_machines_is_seen(machines: Machines) -> None:
     ("settings", "sentence"),
     [
         ({"hosts": {}}, "driver 'libvirt' has no host; set 'hosts'"),
-        ({"hosts": {"h1": "h1"}}, "setting 'hosts.h1' of driver 'libvirt': 'h1' is no URI; write it like qemu+ssh"),
+        (
+            {"hosts": {"h1": "h1"}},
+            "setting 'hosts.h1' of driver 'libvirt': 'h1' is not a valid URI; write it like qemu+ssh",
+        ),
         ({"uri": "qemu:///system"}, "has no {host}; write it in place of the name"),
         ({"evict": "delete"}, "setting 'evict' of driver 'libvirt'"),
         ({"grace": "soon"}, "setting 'grace' of driver 'libvirt': expected a duration"),

@@ -242,7 +242,7 @@ def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
     """And no directory is made for it."""
     (tmp_path / "text").write_text("mine")
 
-    for name, said in (("text", "is no whole backup"), ("missing", "there is no file")):
+    for name, said in (("text", "is not a complete backup"), ("missing", "there is no file")):
         with pytest.raises(BadInput, match=said):
             restore(tmp_path / "data", tmp_path / name)
     assert not (tmp_path / "data").exists()

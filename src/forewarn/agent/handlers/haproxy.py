@@ -60,7 +60,7 @@ class HaproxyHandler:
         for server in read.servers:
             if not _SERVER.fullmatch(server):
                 raise BadInput(
-                    f"setting 'servers' of handler 'haproxy': {server!r} is no server; write backend/server"
+                    f"setting 'servers' of handler 'haproxy': {server!r} is not a valid server; write backend/server"
                 )
         if read.poll < timedelta(seconds=0.05):
             raise BadInput("setting 'poll' of handler 'haproxy' is too short; give 0.05s or more")

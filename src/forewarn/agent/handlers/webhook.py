@@ -186,7 +186,7 @@ def _check(settings: WebhookHandlerSettings) -> None:
             _check_url(name, url)
     for name, value in settings.headers.items():
         if not _TOKEN.fullmatch(name) or name.lower() in _OURS or name.lower().startswith("webhook-"):
-            raise BadInput(f"setting 'headers' of {_OWNER}: {name!r} is no header that can be set; take it out")
+            raise BadInput(f"setting 'headers' of {_OWNER}: {name!r} is not a header that can be set; take it out")
         if not value.isascii() or not value.isprintable():
             raise BadInput(f"setting 'headers' of {_OWNER}: the value of {name} must be one line of ASCII")
     if settings.secret_file and settings.secret_variable:
@@ -196,6 +196,6 @@ def _check(settings: WebhookHandlerSettings) -> None:
 def _check_url(name: str, url: str) -> None:
     parts = split_web_address(url)
     if parts is None or not url.isascii() or not url.isprintable() or " " in url:
-        raise BadInput(f"setting {name!r} of {_OWNER}: this is no address; write https://host/path")
+        raise BadInput(f"setting {name!r} of {_OWNER}: this is not a valid address; write https://host/path")
     if "@" in parts.netloc:
         raise BadInput(f"setting {name!r} of {_OWNER}: a password does not belong there; give it in 'headers'")

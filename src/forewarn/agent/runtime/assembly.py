@@ -234,7 +234,7 @@ def find_faults(handler: object) -> Iterator[str]:
         if call is None:
             yield f"has no {_shown(name)}"
         elif not callable(call):
-            yield f"{name} is no method"
+            yield f"{name} is not a method"
         elif inspect.iscoroutinefunction(call):
             yield f"{name} is a coroutine; handlers are called in threads, write def without async"
         elif not _takes(call, count):

@@ -20,9 +20,11 @@ _SIZE = 1024
 def examine_clock(findings: DoctorReport) -> None:
     state = _state()
     if state is None or state < 0:
-        findings.unsure("clock", "this system does not tell whether its clock is synchronized; see that it is")
+        findings.unsure(
+            "clock", "this system does not report whether its clock is synchronized; make sure that it is"
+        )
     elif state == _UNSYNCHRONIZED:
-        findings.unsure("clock", "the kernel does not know it to be synchronized; run chrony or systemd-timesyncd")
+        findings.unsure("clock", "the kernel reports it as not synchronized; run chrony or systemd-timesyncd")
     else:
         findings.ok("clock", "synchronized")
 

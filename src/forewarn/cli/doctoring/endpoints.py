@@ -25,7 +25,7 @@ def examine_endpoint(
             endpoint.host, endpoint.port, type=socket.SOCK_STREAM
         )[0]
     except OSError:
-        findings.wrong(what, f"{endpoint.host!r} is no address; set {what} to one of this machine")
+        findings.wrong(what, f"{endpoint.host!r} is not a valid address; set {what} to one of this machine")
         return
     with socket.socket(family, kind, protocol) as trial:
         if os.name == "posix":
@@ -74,7 +74,8 @@ def _tell_owner(what: str, endpoint: ListenAddress, found: ServiceState, finding
     """Compare what the service says it listens on with what the kernel knows of the address."""
     if found.listeners is None:
         findings.unsure(
-            what, f"some program listens on {endpoint}; the service does not tell whether it is the service itself"
+            what,
+            f"some program listens on {endpoint}; the service cannot say whether that program is the service itself",
         )
         return
     own = {each.inode: each.address for each in found.listeners if each.part == what}

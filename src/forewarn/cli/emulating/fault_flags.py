@@ -21,7 +21,7 @@ def _read_fault(text: str, vms: tuple[str, ...]) -> Fault:
         key, sign, value = pair.partition("=")
         if key not in FAULT_KEYS or not sign:
             remedy = nearest(key, FAULT_KEYS) or "; known are " + ", ".join(FAULT_KEYS)
-            raise BadInput(f"flag --fault {text!r}: {pair!r} is no key=value{remedy}")
+            raise BadInput(f"flag --fault {text!r}: {pair!r} is not of the form key=value{remedy}")
         values[key] = read_value(FAULT_KEYS[key].kind, value, f"flag --fault {text!r}: {key}")
     fault = fault_of(values)
     if fault.vm and fault.vm not in vms:

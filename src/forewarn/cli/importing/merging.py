@@ -60,7 +60,7 @@ def merge(
     for inventory in found:
         host = inventory.host
         if not NAME.fullmatch(host):
-            remarks.append(f"{inventory.uri}: {host!r} is no name of a host; write NAME={inventory.uri}")
+            remarks.append(f"{inventory.uri}: {host!r} is not a valid host name; write NAME={inventory.uri}")
             continue
         if host not in hosts:
             hosts[host] = Host(host)

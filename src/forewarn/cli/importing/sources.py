@@ -31,7 +31,9 @@ class LibvirtSources:
             named = _NAMED.fullmatch(each)
             name, uri = (named[1], named[2]) if named else ("", each)
             if ":" not in uri:
-                raise BadInput(f"{each!r} is no URI; write it like qemu:///system or h1=qemu+ssh://root@h1/system")
+                raise BadInput(
+                    f"{each!r} is not a valid URI; write it like qemu:///system or h1=qemu+ssh://root@h1/system"
+                )
             self._names[uri] = name
         self.news = threading.Event()
         """Set when a machine is defined, undefined, started, stopped or moved."""

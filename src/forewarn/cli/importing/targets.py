@@ -38,7 +38,7 @@ class FileTarget:
         if not self._path.exists():
             return CurrentFleet()
         if not self._path.is_file():
-            raise BadInput(f"{self.name} is no ordinary file; name another")
+            raise BadInput(f"{self.name} is not a regular file; name another")
         found = parser.read_fleet_file(self._path)
         return CurrentFleet(found.hosts, found.groups, found.vms)
 

@@ -183,7 +183,7 @@ class PeerClient:
 
 
 def _host_and_port(address: str) -> tuple[str, int]:
-    """Return the parts of HOST:PORT; no port where there is no address."""
+    """Return the parts of HOST:PORT; no port without an address."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port or 0)
 

@@ -35,7 +35,7 @@ _WHOLE = 2**31
 _ID = re.compile(r"(\d{1,18})(?:\.(\d{1,9}))?")
 _BEAT = b": still here\n\n"
 _BEAT_EVENT = b"event: beat\ndata: {}\n\n"
-"""A heartbeat that scripts in a browser see; it has no id, because it is no position."""
+"""A heartbeat that scripts in a browser see; it has no id, because it marks no position."""
 
 
 class StreamPosition(msgspec.Struct, frozen=True, order=True):

@@ -57,7 +57,8 @@ class LibvirtSettings(msgspec.Struct, frozen=True):
         for key, value in (("uri", self.uri), *((f"hosts.{host}", uri) for host, uri in self.hosts.items())):
             if value and ":" not in value:
                 raise BadInput(
-                    f"setting {key!r} of driver 'libvirt': {value!r} is not a valid URI; write it like qemu+ssh://root@h1/system"
+                    f"setting {key!r} of driver 'libvirt': {value!r} is not a valid URI; write it like "
+                    "qemu+ssh://root@h1/system"
                 )
         if self.uri and "{host}" not in self.uri:
             raise BadInput("setting 'uri' of driver 'libvirt' has no {host}; write it in place of the name")

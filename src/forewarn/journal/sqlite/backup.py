@@ -32,7 +32,7 @@ _ATTEMPTS = 5
 def back_up(directory: Path, target: Path, now: datetime, *, overwrite: bool = False) -> BackupManifest:
     """Write a verified copy of a directory's journal to a file; return what it holds.
 
-    A service may run on the directory. Whenever it is cut off, there is no file of that name, or a whole one.
+    A service may run on the directory. If it is interrupted, there is either no file of that name or a complete one.
     """
     place = directory / database.NAME
     database.recognise(place)
@@ -40,7 +40,7 @@ def back_up(directory: Path, target: Path, now: datetime, *, overwrite: bool = F
         if target.is_dir():
             raise BadInput(f"{target} is a directory; name a file")
         if target.exists() and not target.is_file():  # to replace a device would harm the whole machine
-            raise BadInput(f"{target} is no ordinary file; name another")
+            raise BadInput(f"{target} is not a regular file; name another")
         if target.exists() and not overwrite:
             raise Refused(f"{target} exists; name another file, or replace it with --overwrite")
         with _staging_directory(target) as staging:

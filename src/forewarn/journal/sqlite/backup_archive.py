@@ -161,4 +161,4 @@ def _damaged(archive: Path, name: str) -> DamagedJournal:
 
 
 def _no_backup(archive: Path) -> BadInput:
-    return BadInput(f"{archive} is no whole backup of Forewarn: name a file that 'forewarn backup' made")
+    return BadInput(f"{archive} is not a complete backup of Forewarn: name a file that 'forewarn backup' made")

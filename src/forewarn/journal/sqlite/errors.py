@@ -31,7 +31,7 @@ _BY_SYSTEM = {
     errno.EPERM: _READ_ONLY,
     errno.EEXIST: "is a file: name a directory",
     errno.ENOENT: "cannot be reached: create the directory that is to hold it",
-    errno.ENOTDIR: "cannot be reached: a part of its path is no directory",
+    errno.ENOTDIR: "cannot be reached: a part of its path is not a directory",
 }
 _LEAST = 1 << 16
 """Free bytes without which SQLite cannot open a file: it needs a shared-memory file beside it."""

@@ -35,7 +35,7 @@ class VerifyReport(msgspec.Struct, frozen=True):
 
 
 def verify(directory: Path) -> VerifyReport:
-    """Look through a directory without changing anything; what is no journal, or a newer one, is refused."""
+    """Verify the journal in a directory without changing it; a newer format, or no journal, is refused."""
     with translate_errors(directory):
         return _Verification(directory).report()
 

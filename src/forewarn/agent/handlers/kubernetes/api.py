@@ -55,7 +55,7 @@ class KubernetesApi:
     def ask(
         self, method: Method, path: str, into: type[Decoded], body: object = None, content: str = "application/json"
     ) -> Decoded:
-        """Return the answer's body as a record; raise what ``troubles`` tells where it is no success."""
+        """Return the answer's body as a record; raise the error from ``troubles`` if it failed."""
         encoded = None if body is None else msgspec.json.encode(body)
         try:
             return self._ask(method, path, into, encoded, content)
