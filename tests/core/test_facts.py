@@ -10,6 +10,7 @@ from forewarn.core.facts import (
     AccessFact,
     AnyFact,
     Attempted,
+    Canceled,
     ClockStepped,
     DeclarationFact,
     EnrolmentFact,
@@ -25,7 +26,7 @@ from forewarn.core.facts import (
     Selected,
     Started,
 )
-from forewarn.core.model import GroupKind, GroupTerms, Host, StartCause, Vm
+from forewarn.core.model import CANCELED_BY, GroupKind, GroupTerms, Host, StartCause, Vm
 from forewarn.core.rollouts.facts import RolloutFact
 from tests.core.harness import ANN, NOON
 
@@ -115,3 +116,9 @@ def test_the_format_of_the_journal_is_the_first() -> None:
 def test_a_start_tells_its_cause() -> None:
     """As a word of its own."""
     assert Started("e", NOON, StartCause.DUE.value).cause is StartCause.DUE
+
+
+def test_a_cancellation_says_whether_a_caller_asked_for_it() -> None:
+    """The other reasons are those of the service itself."""
+    assert Canceled("e", NOON, f"{CANCELED_BY} ann").is_by_caller
+    assert not Canceled("e", NOON, "the VM was removed").is_by_caller

@@ -15,6 +15,7 @@ import msgspec
 from forewarn.core.declared_keys import DeclarationConflict, HeldChange, RecordName, ReplacedValue
 from forewarn.core.fact import Fact
 from forewarn.core.model import (
+    CANCELED_BY,
     BulkOperation,
     Caller,
     Event,
@@ -251,6 +252,10 @@ class Canceled(EventStep, frozen=True, tag="canceled"):
     event: str
     at: datetime
     because: str
+
+    @property
+    def is_by_caller(self) -> bool:
+        return self.because.startswith(CANCELED_BY)
 
 
 class TokenCreated(Fact, frozen=True, tag="token-created"):

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, assert_never
 from msgspec.structs import replace
 
 from forewarn.core import facts
-from forewarn.core.model import CANCELED_BY
 from forewarn.core.rollouts import facts as rollout_facts
 from forewarn.core.rollouts.facts import RolloutFact
 from forewarn.core.rollouts.model import HOST_ENDS, HostRun, HostStep, Rollout, RolloutState, run_key
@@ -75,7 +74,7 @@ def end_event(fleet: "Fleet", fact: facts.EventChanged) -> None:
             completed = (*completed, *vms)
         case facts.Failed(reason=reason):
             failure = failure or reason
-        case facts.Canceled(because=because) if because.startswith(CANCELED_BY):
+        case facts.Canceled(because=because, is_by_caller=True):
             failure = failure or f"an event was {because}"
         case facts.Canceled(because=because):
             canceled = canceled | dict.fromkeys(vms, because)
