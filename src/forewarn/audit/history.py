@@ -18,6 +18,13 @@ from forewarn.core.access import Action, Principal
 from forewarn.core.facts import Entry, EventCreated
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import CallerKind, Event
+from forewarn.core.subjects import (
+    subject_of_event,
+    subject_of_group,
+    subject_of_host,
+    subject_of_rollout,
+    subject_of_vm,
+)
 from forewarn.journal.port import Journal
 from forewarn.wire.azure_names import read_id
 
@@ -143,9 +150,9 @@ class _HistoryReader:
         if (subjects := self._subjects()) is not None:
             return self._lives(subjects, low, high)
         if query.event:
-            return self._about(f"event:{query.event}", low, high)
+            return self._about(subject_of_event(query.event), low, high)
         if query.rollout:
-            return self._about(f"rollout:{query.rollout}", low, high)
+            return self._about(subject_of_rollout(query.rollout), low, high)
         if query.caller:
             return self._about(f"caller:{query.caller}", low, high)
         return self._all(low, high)
@@ -158,22 +165,22 @@ class _HistoryReader:
         if not self._bearer.sees_all:
             return self._owned()
         if query.vm:
-            return [f"vm:{query.vm}"]
+            return [subject_of_vm(query.vm)]
         if query.group:
             return self._subjects_of_group(query.group)
-        return [f"host:{query.host}"] if query.host and not query.rollout else None
+        return [subject_of_host(query.host)] if query.host and not query.rollout else None
 
     def _owned(self) -> list[str]:
         """Return the subjects of an owner's query: the VM or group that it names, else all of its groups."""
         query, groups = self._query, self._bearer.groups
         if query.vm and self._group_of(query.vm) in groups:
-            return [f"vm:{query.vm}"]
+            return [subject_of_vm(query.vm)]
         named = groups & {query.group} if query.group else groups
         return [subject for group in sorted(named) for subject in self._subjects_of_group(group)]
 
     def _subjects_of_group(self, name: str) -> list[str]:
         group = self._fleet.groups.get(name)
-        return [f"group:{name}", *(f"vm:{vm}" for vm in (group.vms if group else ()))]
+        return [subject_of_group(name), *(subject_of_vm(vm) for vm in (group.vms if group else ()))]
 
     def _lives(self, subjects: list[str], low: int, high: int) -> Iterator[Entry]:
         """Yield the entries that name the subjects, and all entries of their events."""
@@ -185,7 +192,7 @@ class _HistoryReader:
                 if entry.revision > low:
                     found[entry.revision] = entry
         for id_ in events:
-            lives = self._journal.history(f"event:{id_}", after=low, before=high)
+            lives = self._journal.history(subject_of_event(id_), after=low, before=high)
             found.update((entry.revision, entry) for entry in lives)
         self._events.update(events)
         for revision in sorted(found, reverse=not self._query.oldest_first):
@@ -212,7 +219,7 @@ class _HistoryReader:
         created = (event for entry in found.values() for event in _announced_events(entry))
         events = {**known, **{event.id: event for event in created if self._concerns(event)}}
         for id_ in events:
-            read(f"event:{id_}")
+            read(subject_of_event(id_))
         self._events.update(events)
         return low, [found[revision] for revision in sorted(found, reverse=True) if revision > low]
 
@@ -269,7 +276,7 @@ class _HistoryReader:
     def _event_of(self, id_: str) -> Event | None:
         """Find an event by its first entry, which announced it."""
         if id_ not in self._events:
-            first = self._journal.history(f"event:{id_}", limit=1, from_oldest=True)
+            first = self._journal.history(subject_of_event(id_), limit=1, from_oldest=True)
             born = (event for entry in first for event in _announced_events(entry) if event.id == id_)
             self._events[id_] = next(born, None)
         return self._events[id_]

@@ -54,6 +54,26 @@ CLOCK = "clock"
 """The subject of every entry with a step of the clock."""
 
 
+def subject_of_event(id_: str) -> str:
+    return f"event:{id_}"
+
+
+def subject_of_vm(name: str) -> str:
+    return f"vm:{name}"
+
+
+def subject_of_host(name: str) -> str:
+    return f"host:{name}"
+
+
+def subject_of_group(name: str) -> str:
+    return f"group:{name}"
+
+
+def subject_of_rollout(name: str) -> str:
+    return f"rollout:{name}"
+
+
 def groups_of(fact: AnyFact) -> Iterator[str]:
     """Yield the groups that a fact names; none if it names only events, VMs or hosts."""
     match fact:
@@ -142,7 +162,7 @@ def subjects_of(entry: Entry) -> set[str]:
         if isinstance(fact, Asked | Delivered):
             continue  # too many, and of little use in a history
         if not isinstance(fact, EventStep):
-            subjects.update(f"group:{name}" for name in groups_of(fact))
+            subjects.update(subject_of_group(name) for name in groups_of(fact))
         subjects.update(_other_subjects(fact))
     return subjects
 
@@ -150,10 +170,10 @@ def subjects_of(entry: Entry) -> set[str]:
 def _other_subjects(fact: AnyFact) -> Iterator[str]:
     match fact:
         case Announced(event=event) | StartedAtOnce(event=event):
-            yield f"event:{event.id}"
+            yield subject_of_event(event.id)
             if event.host:
-                yield f"host:{event.host}"
-            yield from (f"vm:{name}" for name in event.resources)
+                yield subject_of_host(event.host)
+            yield from (subject_of_vm(name) for name in event.resources)
         case (
             VmRemoved(vm=vm)
             | VmDeallocated(vm=vm)
@@ -161,33 +181,33 @@ def _other_subjects(fact: AnyFact) -> Iterator[str]:
             | VmSwitched(vm=vm)
             | ObservationRecorded(observation=Observation(vm=vm))
         ):
-            yield f"vm:{vm}"
+            yield subject_of_vm(vm)
         case VmMoved(vm=vm, host=host):
-            yield f"vm:{vm}"
-            yield f"host:{host}"
+            yield subject_of_vm(vm)
+            yield subject_of_host(host)
         case HostStateSet(host=host):
-            yield f"host:{host}"
+            yield subject_of_host(host)
         case HostCordonSet(host=host, left=left):
-            yield f"host:{host}"
-            yield from (f"vm:{vm}" for vm in left)
+            yield subject_of_host(host)
+            yield from (subject_of_vm(vm) for vm in left)
         case FleetChanged() | FleetDeclared():
-            yield from (f"host:{host.name}" for host in fact.hosts)
-            yield from (f"host:{name}" for name in fact.removed_hosts)
-            yield from (f"vm:{vm.name}" for vm in fact.vms)
-            yield from (f"vm:{name}" for name in fact.removed_vms)
+            yield from (subject_of_host(host.name) for host in fact.hosts)
+            yield from (subject_of_host(name) for name in fact.removed_hosts)
+            yield from (subject_of_vm(vm.name) for vm in fact.vms)
+            yield from (subject_of_vm(name) for name in fact.removed_vms)
         case ChangesHeld(changes=changes, ended=ended):
             yield from (f"{held.kind}:{held.name}" for held in changes)
             yield from (f"{each.kind}:{each.name}" for each in ended)
         case Fetched(fetches=fetches):
-            yield from (f"event:{fetch.event}" for fetch in fetches)
+            yield from (subject_of_event(fetch.event) for fetch in fetches)
         case ClockStepped():
             yield CLOCK
         case _ if isinstance(fact, RolloutFact):
-            yield f"rollout:{name_of(fact)}"
+            yield subject_of_rollout(name_of(fact))
             if isinstance(fact, RolloutStarted | RolloutEnded):
                 yield ROLLOUTS
             if isinstance(fact, RolloutHostFact):
-                yield f"host:{fact.host}"
+                yield subject_of_host(fact.host)
         case Selected(operation=operation, refused=refused):  # the other names are in the facts beside it
             yield from (f"{operation.scope}:{name}" for name in refused)
         case GroupSet() | Enrolled() | SwitchedOff() | IncarnationsRaised() | Asked() | Delivered():
@@ -197,6 +217,6 @@ def _other_subjects(fact: AnyFact) -> Iterator[str]:
         case SubscriptionSet(subscription=Subscription(id=id_)) | SubscriptionRemoved(subscription=id_):
             yield f"subscription:{id_}"
         case _:
-            yield f"event:{fact.event}"
+            yield subject_of_event(fact.event)
             if isinstance(fact, EventEnded):
                 yield FINISHED

@@ -9,7 +9,7 @@ from forewarn.core.fleet import Fleet
 from forewarn.core.rollouts.facts import RolloutEnded, RolloutHostChanged
 from forewarn.core.rollouts.model import HostStep
 from forewarn.core.rollouts.prediction import HOST_COMMAND, Experience, Spread
-from forewarn.core.subjects import FINISHED, ROLLOUTS
+from forewarn.core.subjects import FINISHED, ROLLOUTS, subject_of_event, subject_of_rollout
 from forewarn.node.node import Node
 from forewarn.threads import THREADS
 
@@ -42,14 +42,14 @@ class ExperienceReader:
         journal = self._node.journal
         ended = journal.history(FINISHED, limit=_LOOKED_AT)
         ids = dict.fromkeys(fact.event for entry in ended for fact in entry.facts if isinstance(fact, EventEnded))
-        lives = [journal.history(f"event:{id_}") for id_ in list(ids)[-_LOOKED_AT:]]
+        lives = [journal.history(subject_of_event(id_)) for id_ in list(ids)[-_LOOKED_AT:]]
         names = dict.fromkeys(
             fact.rollout
             for entry in journal.history(ROLLOUTS, limit=10)
             for fact in entry.facts
             if isinstance(fact, RolloutEnded)
         )
-        rollouts = [journal.history(f"rollout:{name}") for name in names]
+        rollouts = [journal.history(subject_of_rollout(name)) for name in names]
         return experience_from(lives, rollouts, self._node.driver_name)
 
 

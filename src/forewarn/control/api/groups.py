@@ -19,6 +19,7 @@ from forewarn.core.errors import Unknown
 from forewarn.core.facts import Entry, FleetChanged, GroupSet
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Group, GroupKind, GroupTerms
+from forewarn.core.subjects import subject_of_group
 
 
 @reads("/", Action.READ_VMS, summary="List groups", asks_leader=True)
@@ -55,7 +56,7 @@ async def _detail_again(context: ApiContext, given: Mapping[str, Any], entry: En
     name = given["name"]
     if name in context.fleet.groups:
         return _detail(context, given["principal"], name)
-    known = await context.node.replica.history(f"group:{name}")
+    known = await context.node.replica.history(subject_of_group(name))
     terms = [each for old in known if old.revision <= entry.revision for each in _terms_in(old) if each.name == name]
     if not terms:
         raise Unknown(f"group {name!r} was removed, and the journal no longer contains its terms")

@@ -22,7 +22,7 @@ from forewarn.control.notifications.notification import (
 from forewarn.core import lifecycle
 from forewarn.core.facts import Entry, EventCreated, EventEnded, EventFact
 from forewarn.core.model import Event
-from forewarn.core.subjects import event_of
+from forewarn.core.subjects import event_of, subject_of_event
 from forewarn.journal.port import Journal
 from forewarn.node.node import Node
 from forewarn.wire.azure_names import show_id
@@ -143,7 +143,7 @@ class JournalFollower:
             return
 
         def look() -> dict[str, list[Entry]]:
-            return {id_: self._journal.history(f"event:{id_}", before=position + 1) for id_ in unknown}
+            return {id_: self._journal.history(subject_of_event(id_), before=position + 1) for id_ in unknown}
 
         for id_, history in (await self._node.replica.read(look)).items():
             if event := read_event(id_, history, self._known.get(id_)):

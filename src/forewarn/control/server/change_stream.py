@@ -21,7 +21,7 @@ from forewarn.core.access import Principal
 from forewarn.core.errors import BadInput
 from forewarn.core.facts import Entry, EventChanged, Fetched, TokenRevoked
 from forewarn.core.fleet import Fleet
-from forewarn.core.subjects import event_groups
+from forewarn.core.subjects import event_groups, subject_of_event
 from forewarn.journal.port import Journal
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
@@ -203,7 +203,7 @@ class ChangeStream:
             return {}
 
         def find() -> dict[str, str]:
-            lives = (self._journal.history(f"event:{id_}") for id_ in ids)
+            lives = (self._journal.history(subject_of_event(id_)) for id_ in ids)
             return event_groups(fact for life in lives for entry in life for fact in entry.facts)
 
         return await self._node.replica.read(find)

@@ -12,7 +12,7 @@ from forewarn.core.access import Principal
 from forewarn.core.errors import BadInput, Unknown
 from forewarn.core.facts import Entry, EventCreated, EventEnded
 from forewarn.core.model import Event
-from forewarn.core.subjects import FINISHED
+from forewarn.core.subjects import FINISHED, subject_of_event, subject_of_group
 from forewarn.journal.port import Journal
 from forewarn.node.node import Node
 from forewarn.wire.azure_names import show_id
@@ -32,7 +32,7 @@ class EventArchive:
     async def timeline(self, principal: Principal, given: str) -> Timeline:
         """Return the timeline of an event; its id may be shortened, and ``last`` is the event announced last."""
         id_ = await self.resolve_id(principal, given)
-        found = build_timeline(id_, await self._node.replica.history(f"event:{id_}"))
+        found = build_timeline(id_, await self._node.replica.history(subject_of_event(id_)))
         if found is None or not principal.sees(found.group):
             raise _no_event(id_)
         event = self._node.replica.fleet.events.get(id_)
@@ -45,7 +45,7 @@ class EventArchive:
 
         def outcomes() -> list[Event]:
             ids = self._announced_in(groups, limit) if groups or not principal.sees_all else self._ended(limit)
-            events = (read_event(id_, self._journal.history(f"event:{id_}")) for id_ in ids)
+            events = (read_event(id_, self._journal.history(subject_of_event(id_))) for id_ in ids)
             ended = [each for each in events if each and each.status in lifecycle.ENDS and principal.sees(each.group)]
             return ended[-limit:]
 
@@ -83,7 +83,7 @@ class EventArchive:
             return id_
         event = self._node.replica.fleet.events.get(id_)
         if event is None:
-            event = read_event(id_, await self._node.replica.history(f"event:{id_}"))
+            event = read_event(id_, await self._node.replica.history(subject_of_event(id_)))
         if event is None or not principal.sees(event.group):
             raise _no_event(id_)
         return id_
@@ -113,7 +113,7 @@ class EventArchive:
         entries = {
             entry.revision: entry
             for group in groups
-            for entry in self._journal.history(f"group:{group}", limit=limit)
+            for entry in self._journal.history(subject_of_group(group), limit=limit)
         }
         return list(dict.fromkeys(_announced_ids(entries[revision] for revision in sorted(entries))))
 

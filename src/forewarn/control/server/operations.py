@@ -37,6 +37,7 @@ from forewarn.core.facts import (
 )
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event, Operation
+from forewarn.core.subjects import subject_of_event
 from forewarn.node.node import Node
 from forewarn.wire.azure_names import show_command_id
 from forewarn.wire.facts import describe_held
@@ -148,7 +149,7 @@ class OperationViews:
             event = self._node.replica.fleet.events.get(id_)
             if event is not None:
                 return event
-        entries = await self._node.replica.history(f"event:{id_}")
+        entries = await self._node.replica.history(subject_of_event(id_))
         return timeline.read_event(id_, (entry for entry in entries if until is None or entry.revision <= until))
 
 

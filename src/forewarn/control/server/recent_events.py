@@ -16,13 +16,13 @@ from forewarn.core.access import Principal
 from forewarn.core.facts import Approved, Entry, EventCreated, EventEnded, EventFact, Failed, Fetched
 from forewarn.core.fleet import Fleet
 from forewarn.core.model import Event
-from forewarn.core.subjects import FINISHED, event_of
+from forewarn.core.subjects import FINISHED, event_of, subject_of_event, subject_of_group
 from forewarn.journal.port import Journal
 from forewarn.node.feed import Commit
 from forewarn.node.node import Node
 
 FAILURES_FOR = timedelta(hours=12)
-"""For how long failed events are told, however many have ended since."""
+"""How long failed events are shown, however many have ended since."""
 _READ = 500
 """Ended events that are read from the journal at first."""
 _SEARCHED = 5_000
@@ -170,14 +170,14 @@ class RecentEvents:
 
     def _fold(self, id_: str) -> tuple[list[EndedEvent], _FollowedEvents]:
         followed = _FollowedEvents()
-        facts = (fact for entry in self._journal.history(f"event:{id_}") for fact in entry.facts)
+        facts = (fact for entry in self._journal.history(subject_of_event(id_)) for fact in entry.facts)
         mine = (fact for fact in facts if isinstance(fact, EventFact) and event_of(fact) == id_)
         return list(followed.follow(mine)), followed
 
     def _ended_ids(self, groups: tuple[str, ...], since: datetime) -> list[str]:
         """Return events that may have ended last, and those that failed lately."""
         entries: dict[int, Entry] = {}
-        for subject in [f"group:{name}" for name in groups] or [FINISHED]:
+        for subject in [subject_of_group(name) for name in groups] or [FINISHED]:
             entries |= {entry.revision: entry for entry in self._journal.history(subject, limit=_SEARCHED)}
         facts = (fact for revision in sorted(entries) for fact in entries[revision].facts)
         if groups:  # the index of a group has announcements, not ends; what has not ended is left out by the fold

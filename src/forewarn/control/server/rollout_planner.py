@@ -11,7 +11,7 @@ from forewarn.core.rollouts.checks import check_gate
 from forewarn.core.rollouts.facts import RolloutEnded
 from forewarn.core.rollouts.model import RolloutTerms
 from forewarn.core.rollouts.planning import MOST_PROBLEMS, RolloutPlan, make_plan
-from forewarn.core.subjects import ROLLOUTS
+from forewarn.core.subjects import ROLLOUTS, subject_of_rollout
 from forewarn.journal.port import Journal
 from forewarn.node.drain_plans import DrainPlanMaker
 from forewarn.node.driver import SupportsCapacity
@@ -87,7 +87,7 @@ class RolloutPlanner:
 
     async def ended(self, name: str) -> EndedRollout:
         """Return the rollout of that name that ended last."""
-        entries = await self._node.replica.history(f"rollout:{name}")
+        entries = await self._node.replica.history(subject_of_rollout(name))
         if found := read_ended(entries, name):
             return found
         error = unknown("rollout", name, self._node.replica.fleet.rollouts)
@@ -101,7 +101,7 @@ class RolloutPlanner:
             names = dict.fromkeys(
                 fact.rollout for entry in entries for fact in entry.facts if isinstance(fact, RolloutEnded)
             )
-            found = (read_ended(self._journal.history(f"rollout:{name}"), name) for name in names)
+            found = (read_ended(self._journal.history(subject_of_rollout(name)), name) for name in names)
             return [summarize(each.detail) for each in found if each][-limit:]
 
         return await self._node.replica.read(read) if limit else []
