@@ -14,6 +14,7 @@ from forewarn.cluster.membership import LEASE
 from forewarn.control.bodies import TokenBody
 from forewarn.core.errors import ForewarnError
 from forewarn.core.fact import FORMAT
+from forewarn.core.model import Role
 from tests.cluster.cluster_processes import ENDS_WITH_TESTS, PATIENCE, ClusterProcesses, NodeProcess, until
 from tests.cluster.newer_node import NEWER_RELEASE
 
@@ -123,4 +124,4 @@ def releases_seen_by(node: NodeProcess) -> tuple[int, dict[str, str]]:
 
 def create_token(node: NodeProcess) -> None:
     with node.control() as client:
-        client.create_token(TokenBody(name="ada", role="operator"))
+        client.create_token(TokenBody(name="ada", role=Role.OPERATOR))

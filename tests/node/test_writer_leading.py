@@ -152,7 +152,7 @@ def test_a_leader_that_may_be_replaced_answers_only_what_it_appends() -> None:
         unknown = Approve(id=uuid4().hex, by=Caller(CallerKind.VM, "web-0"), events=("no-event",))
         large = ChangeFleet(id=uuid4().hex, by=OPERATOR, removed_hosts=("h8", "h9"))
         for may_answer, expected in ((True, Refused), (False, NotLeading)):
-            harness.node.writer.may_answer = lambda may_answer=may_answer: may_answer  # type: ignore[misc]
+            harness.node.writer.may_answer = lambda may_answer=may_answer: may_answer
             for command in (unknown, large):
                 with pytest.raises(expected):
                     await harness.node.submit(command)

@@ -62,7 +62,7 @@ class ClusterNode:
         self.follower = ReplicaFollower(node, journal, self.membership.hurry)
         node.writer.on_lease_lost = self.membership.lose
         node.writer.on_diverged = self._lead_anew
-        node.writer.may_answer = lambda: self.membership.may_act(self._term)
+        node.writer.may_answer = self._may_answer
         assembly.leader.may_act = self.membership.may_act
         assembly.leadership = self
         self._assembly = assembly
@@ -279,6 +279,9 @@ class ClusterNode:
         self.role = NodeRole.LEADING
         log.info("this node leads", extra={"fields": {"term": term, "revision": self._node.replica.revision}})
         self._applying = asyncio.create_task(self._apply_fleet_file())
+
+    def _may_answer(self) -> bool:
+        return self.membership.may_act(self._term)
 
     def _lead_anew(self) -> None:
         """Lead in a new term: numbers of attempts that were lost come again."""
