@@ -330,7 +330,7 @@ def plan_simply(fleet: Fleet, host: str, capacity: Capacity) -> DrainPlan:
     names = sorted(name for name in fleet.hosts if name not in left_out)
     up = [name for name in names if name not in fleet.host_states]
     hosts = up or [name for name in names if fleet.state_of(name) is HostState.DEGRADED]
-    few = max(placement._TRIED_FIRST, 2 * len(vms))
+    few = max(2, 2 * len(vms))
     first = sorted(sorted(hosts, key=lambda name: (name in later, len(fleet.vms_on(name))))[:few])
     plans = [packing(fleet, each, capacity, later).place(vms, packing.apart) for each in (first, hosts)]
     plans.append(packing(fleet, hosts, capacity, later).place(vms, packing.tight))
@@ -369,11 +369,9 @@ def test_an_order_that_was_made_before_leads_to_the_same_plan(data: st.DataObjec
     for fact in facts_of_a_wave(data, hosts):
         assert TargetOrder.is_kept_by(fact)
         fleet.evolve(fact)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(placement, "_TRIED_FIRST", 2)
-        drained = f"h{places[0]}"
-        expected = plan_simply(fleet, drained, capacity)
-        assert plan_drain(fleet, drained, capacity, order=made_before) == expected
+    drained = f"h{places[0]}"
+    expected = plan_simply(fleet, drained, capacity)
+    assert plan_drain(fleet, drained, capacity, order=made_before, tried_first=2) == expected
 
 
 def test_a_fact_that_keeps_the_order_does_not_change_it(monkeypatch: pytest.MonkeyPatch) -> None:

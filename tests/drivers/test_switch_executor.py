@@ -5,7 +5,6 @@ import threading
 from forewarn.clocks import SystemClock
 from forewarn.core.errors import Refused
 from forewarn.core.model import Vm
-from forewarn.drivers import switch_executor
 from forewarn.drivers.run_record import RecordLocked
 from forewarn.drivers.switch_executor import SwitchExecutor
 from forewarn.node.driver import ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
@@ -43,18 +42,13 @@ def test_it_is_under_way_until_it_ends_and_done_once() -> None:
         may_end.wait(30)
         return "on" if on else "off"
 
-    switches = SwitchExecutor("test", SystemClock(), do)
-    switching_within = switch_executor.WORTH_WAITING
-    switch_executor.WORTH_WAITING = 0.01
-    try:
-        assert isinstance(switches.switch(VM, on=True), ImpactUnderway)
-        assert isinstance(switches.switch(VM, on=True), ImpactUnderway)
-        assert isinstance(switches.switch(VM, on=False), ImpactUnderway)
-        assert calls == [True]
-        may_end.set()
-        assert ended(switches, on=False) == ImpactDone(detail="off")
-    finally:
-        switch_executor.WORTH_WAITING = switching_within
+    switches = SwitchExecutor("test", SystemClock(), do, worth_waiting=0.01)
+    assert isinstance(switches.switch(VM, on=True), ImpactUnderway)
+    assert isinstance(switches.switch(VM, on=True), ImpactUnderway)
+    assert isinstance(switches.switch(VM, on=False), ImpactUnderway)
+    assert calls == [True]
+    may_end.set()
+    assert ended(switches, on=False) == ImpactDone(detail="off")
     assert calls == [True, False]
 
 

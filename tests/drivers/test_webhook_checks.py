@@ -90,11 +90,10 @@ def test_a_certificate_that_is_not_trusted_is_found(
         assert found(secret, f"https://localhost:{port}/") == []
 
 
-def test_a_receiver_that_says_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_receiver_that_says_nothing_is_found() -> None:
     """It takes connections, and does not answer."""
-    monkeypatch.setattr(webhook_checks, "_LONGEST", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        said = webhook_checks._try_connection("https", "127.0.0.1", silent.getsockname()[1])
+        said = webhook_checks._try_connection("https", "127.0.0.1", silent.getsockname()[1], longest=0.1)
 
     assert said == "no answer within 0 s; check packet filters in between"
 

@@ -169,7 +169,12 @@ def arriving(fleet: Fleet) -> Iterator[tuple[Vm, str]]:
 
 
 def plan_drain(
-    fleet: Fleet, host: str, capacity: Capacity, besides: Collection[str] = (), order: TargetOrder | None = None
+    fleet: Fleet,
+    host: str,
+    capacity: Capacity,
+    besides: Collection[str] = (),
+    order: TargetOrder | None = None,
+    tried_first: int = _TRIED_FIRST,
 ) -> DrainPlan:
     """Plan the target of each VM of a host; ``order`` is that of the fleet, where it was made before."""
     order = order or TargetOrder.of(fleet)
@@ -177,7 +182,7 @@ def plan_drain(
     vms = running_on(fleet, host)
     # The largest first, while there is most room.
     vms.sort(key=lambda vm: (-_demand(capacity, vm).memory, -_demand(capacity, vm).cpus))
-    few = max(_TRIED_FIRST, 2 * len(vms))
+    few = max(tried_first, 2 * len(vms))
     first = sorted(islice(_candidates(fleet, order.hosts, {host, *besides, *in_waves(fleet)}), few))
     best = _Packing(fleet, first, capacity, later).place(vms, _Packing.apart)
     hosts = candidates(fleet, host, besides) if best.left else first

@@ -16,7 +16,7 @@ from forewarn.core.model import Vm
 from forewarn.drivers.run_record import RecordLocked
 from forewarn.node.driver import ImpactDone, ImpactFailed, ImpactOutcome, ImpactUnderway
 
-WORTH_WAITING = 1.0
+_WORTH_WAITING = 1.0
 """Seconds that a call waits for the result."""
 _ASK_AGAIN = timedelta(milliseconds=200)
 _POLL_EVERY = 0.1
@@ -29,7 +29,9 @@ class SwitchFailed(ForewarnError):
 class SwitchExecutor:
     """Starts and stops VMs, each with one thread at a time."""
 
-    def __init__(self, name: str, clock: Clock, do: Callable[..., str]) -> None:
+    def __init__(
+        self, name: str, clock: Clock, do: Callable[..., str], worth_waiting: float = _WORTH_WAITING
+    ) -> None:
         """``do(vm, on=on, term=term)`` switches a VM and returns a detail.
 
         It raises ForewarnError if it fails, and RecordLocked while another process switches the same VM.
@@ -37,6 +39,7 @@ class SwitchExecutor:
         self._name = name
         self._clock = clock
         self._do = do
+        self._worth_waiting = worth_waiting
         self._running: dict[str, tuple[bool, Future[ImpactOutcome]]] = {}
         self._lock = threading.Lock()
 
@@ -50,7 +53,7 @@ class SwitchExecutor:
                 args, options = (vm, ended), {"on": on, "term": term}
                 threading.Thread(target=self._work, args=args, kwargs=options, name=self._name, daemon=True).start()
         try:
-            outcome = ended.result(WORTH_WAITING)
+            outcome = ended.result(self._worth_waiting)
         except TimeoutError:
             return self._later()
         with self._lock:

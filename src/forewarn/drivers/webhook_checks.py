@@ -53,9 +53,9 @@ class _ConnectionAttempt:
             self._is_over.set()
 
 
-def _try_connection(scheme: str, host: str, port: int) -> str:
+def _try_connection(scheme: str, host: str, port: int, longest: float = _LONGEST) -> str:
     try:
-        with socket.create_connection((host, port), _LONGEST) as line:
+        with socket.create_connection((host, port), longest) as line:
             if scheme == "https":
                 with make_client_context().wrap_socket(line, server_hostname=host):
                     pass
@@ -64,7 +64,7 @@ def _try_connection(scheme: str, host: str, port: int) -> str:
     except ConnectionRefusedError:
         return "connection refused; start the receiver, or change 'url' of driver 'webhook'"
     except TimeoutError:
-        return f"no answer within {_LONGEST:.0f} s; check packet filters in between"
+        return f"no answer within {longest:.0f} s; check packet filters in between"
     except ssl.SSLCertVerificationError as error:
         return f"its certificate is not trusted ({error.verify_message}); use another, or install its authority"
     except ssl.SSLError:

@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 
 from forewarn.cluster.leadership import KnownLeader
-from forewarn.cluster.peers import reporting
 from forewarn.cluster.peers.client import PeerClient
 from forewarn.cluster.peers.messages import REPORTS
 from forewarn.cluster.peers.rates import NodeRates, RateExchange
@@ -46,6 +45,7 @@ class ReportingNode:
             self.site.clock,
             self._count_nodes,
             every,
+            most_fetches=3,
         )
         self.reports = 0
         self.receiver = ReportReceiver(self.site.records, self.exchange, self.site.seconds)
@@ -98,13 +98,11 @@ async def test_the_leader_learns_who_asked_another_node_and_when(authority: Auth
 async def test_the_leader_learns_who_was_shown_what(authority: Authority) -> None:
     """Each fetch is reported once, however many there are."""
     fetches = tuple(Fetch(f"e{number}", "web-0", NOW) for number in range(7))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reporting, "_FETCHES", 3)
-        async with reporting_pair(authority) as pair:
-            pair.follower.site.records.add_fetches(fetches)
-            await pair.follower.reporting.report()
-            await pair.follower.reporting.report()
-            assert pair.leader.site.records.take_fetches() == fetches
+    async with reporting_pair(authority) as pair:
+        pair.follower.site.records.add_fetches(fetches)
+        await pair.follower.reporting.report()
+        await pair.follower.reporting.report()
+        assert pair.leader.site.records.take_fetches() == fetches
 
 
 @on_both_loops

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from forewarn.control.server import recent_events
 from forewarn.control.server.recent_events import FAILURES_FOR, RecentEvents
 from forewarn.core.access import Principal
 from forewarn.core.commands import (
@@ -104,9 +103,8 @@ def test_an_approval_is_known_with_its_time(harness: ApiHarness) -> None:
         assert (given.by, given.at) == ("ann", before)
 
 
-def test_of_the_older_past_only_failures_are_read(harness: ApiHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_the_older_past_only_failures_are_read(harness: ApiHarness) -> None:
     """The last ends are read whatever they were."""
-    monkeypatch.setattr(recent_events, "_READ", 1)
     failed = announce(harness, 1)
     harness.do(Approve(id="b" * 32, by=ANN, events=(failed,)))
     harness.attempt(failed)
@@ -114,7 +112,7 @@ def test_of_the_older_past_only_failures_are_read(harness: ApiHarness, monkeypat
     for number in (10, 12):
         last = announce(harness, number)
         cancel(harness, number + 1, last)
-    recent = RecentEvents(harness.node, harness.journal)
+    recent = RecentEvents(harness.node, harness.journal, read=1)
 
     assert [each.event.id for each in harness.run(lambda: recent.ended(OPERATOR, 10))] == [failed, last]
 

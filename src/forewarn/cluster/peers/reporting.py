@@ -51,6 +51,7 @@ class NodeReporting:
         clock: Clock,
         nodes: Callable[[], int],
         every: timedelta = REPORT_EVERY,
+        most_fetches: int = _FETCHES,
     ) -> None:
         """``nodes`` returns how many nodes there are; ``every`` is the time between two reports."""
         self._node = node
@@ -62,6 +63,7 @@ class NodeReporting:
         self._clock = clock
         self._nodes = nodes
         self._every = every
+        self._most_fetches = most_fetches
         self._unsent: dict[str, GroupAsked] = {}
         """Who asked, as far as a report did not arrive, by group."""
         self._unsent_spent: Counter[str] = Counter()
@@ -104,18 +106,18 @@ class NodeReporting:
         fetches = self._records.take_fetches()
         now = self._clock.seconds()
         asked = tuple(GroupAskedAgo(each.group, now - each.seconds, each.vm) for each in self._unsent.values())
-        message = NodeRequests(self._node, asked, fetches[:_FETCHES], dict(self._unsent_spent))
+        message = NodeRequests(self._node, asked, fetches[: self._most_fetches], dict(self._unsent_spent))
         try:
             news = decode_news(await self._client.post(leader, REPORTS, encode(message), _ANSWER))
         except (ForewarnError, msgspec.DecodeError) as error:
             self._records.put_back(fetches)
             log.debug("a report did not reach the leader", extra={"fields": {"reason": str(error)}})
             return False
-        self._records.put_back(fetches[_FETCHES:])
+        self._records.put_back(fetches[self._most_fetches :])
         self._unsent.clear()
         self._unsent_spent.clear()
         self._rates.add(news.spent)
-        return len(fetches) > _FETCHES
+        return len(fetches) > self._most_fetches
 
 
 class ReportReceiver:

@@ -74,11 +74,12 @@ class _FollowedEvents:
 class RecentEvents:
     """Follows commits; answers what ended lately, and when an unfinished event was approved."""
 
-    def __init__(self, node: Node, journal: Journal, *, most: int = 2_000) -> None:
-        """``most``: ended events that are kept, and failed ones beside them."""
+    def __init__(self, node: Node, journal: Journal, *, most: int = 2_000, read: int = _READ) -> None:
+        """``most``: ended events that are kept, and failed ones beside them; ``read``: those read at first."""
         self._node = node
         self._journal = journal
         self._most = most
+        self._read = read
         self._followed = _FollowedEvents()
         self._ended: dict[str, EndedEvent] = {}
         self._failed: dict[str, EndedEvent] = {}
@@ -143,10 +144,10 @@ class RecentEvents:
         if len(self._known) >= self._most:
             self._known.clear()
         self._known.add(groups)
-        live = [event.id for event in principal.known_events(self._node.replica.fleet) if _is_approved(event)][:_READ]
+        live = [event.id for event in principal.known_events(self._node.replica.fleet) if _is_approved(event)]
         since = self._node.clock.now() - FAILURES_FOR
         try:
-            found, approvals = await self._node.replica.read(lambda: self._past(groups, since, live))
+            found, approvals = await self._node.replica.read(lambda: self._past(groups, since, live[: self._read]))
         except BaseException:
             self._known.discard(groups)
             raise
@@ -182,10 +183,10 @@ class RecentEvents:
         facts = (fact for revision in sorted(entries) for fact in entries[revision].facts)
         if groups:  # the index of a group has announcements, not ends; what has not ended is left out by the fold
             created = (fact.event for fact in facts if isinstance(fact, EventCreated))
-            return list(dict.fromkeys(event.id for event in created if event.group in groups))[-_READ:]
+            return list(dict.fromkeys(event.id for event in created if event.group in groups))[-self._read :]
         ends = [fact for fact in facts if isinstance(fact, EventEnded)]
-        older = (fact for fact in ends[:-_READ] if isinstance(fact, Failed) and fact.at >= since)
-        return [fact.event for fact in (*older, *ends[-_READ:])]
+        older = (fact for fact in ends[: -self._read] if isinstance(fact, Failed) and fact.at >= since)
+        return [fact.event for fact in (*older, *ends[-self._read :])]
 
 
 def _groups_of(principal: Principal, group: str) -> tuple[str, ...]:
