@@ -166,6 +166,28 @@ def test_an_event_page_shows_its_history_and_documents(harness: ApiHarness, brow
     assert "2017-03-01" in body
 
 
+def test_an_event_page_says_how_long_everything_took(harness: ApiHarness, browser: Browser) -> None:
+    """When it started, and how long it runs or ran; every time on it follows the time zone of the browser."""
+    harness.enrol("web", "web-0")
+    harness.do(OperateVm(id="3" * 32, by=ANN, operation=VmOperation.RESTART, vm="web-0"))
+    event = next(iter(harness.node.replica.fleet.events))
+    harness.clock.advance(timedelta(seconds=30))
+    harness.do(Approve(id="4" * 32, by=ANN, events=(event,)))
+    browser.log_in(token_of(harness))
+
+    body = browser.get(f"/events/{event}").body.decode()
+    assert '<dt>Started</dt><dd><time datetime="2026-01-01T00:00:30Z">' in body
+    assert 'class="elapsed" data-since="2026-01-01T00:00:30Z"' in body
+    assert 'until the start <span class="duration" data-seconds="30.0">' in body
+    steps = body.partition("<ol")[2].partition("</ol>")[0]
+    assert re.search(r'not before <time datetime="([^"]+)">\1</time>', steps)
+    harness.clock.advance(timedelta(seconds=5))
+    harness.finish(event)
+    body = browser.get(f"/events/{event}").body.decode()
+    assert 'for the impact <span class="duration" data-seconds="5.0">' in body
+    assert "elapsed" not in body
+
+
 def test_scripts_and_styles_are_kept_by_browsers(browser: Browser) -> None:
     """Their address changes with their content; they need no session."""
     page = browser.get("/login").body.decode()
@@ -523,7 +545,7 @@ def test_every_page_says_who_did_what(harness: ApiHarness, browser: Browser) -> 
 
 TOPICS = {
     "/hosts": {"host-state-set", "announced"},
-    "/groups": {"group-set", "enrolled", "fleet-changed"},
+    "/groups": {"group-set", "enrolled", "fleet-changed", "fleet-declared"},
     "/rollouts": {"rollout-started"},
     "/access": {"token-created"},
     "/notifications": {"subscription-set"},

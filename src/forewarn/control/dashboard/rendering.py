@@ -1,5 +1,6 @@
 """Templates: loaded once, with every value escaped, and all texts from ``texts.toml``."""
 
+import re
 import tomllib
 from datetime import UTC, datetime
 from functools import cache
@@ -8,11 +9,13 @@ from typing import Any, get_args
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 
 from forewarn import __version__
 from forewarn.core.facts import AnyFact
 from forewarn.wire.azure_names import show_id, show_name
 
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)", re.ASCII)
 STATIC = files("forewarn.control.dashboard") / "static"
 
 
@@ -39,7 +42,7 @@ def _environment() -> Environment:
         t=texts(), version=__version__, script_texts=_script_texts(), fact_kinds=" ".join(_fact_kinds())
     )
     environment.filters.update(instant=_instant, event_id=show_id, azure=show_name, count=_count)
-    environment.filters.update(plain=_plain, moment=_moment)
+    environment.filters.update(plain=_plain, moment=_moment, times=_times)
     return environment
 
 
@@ -73,6 +76,15 @@ def _moment(value: object) -> datetime | None:
         return datetime.fromisoformat(value)
     except ValueError:
         return None
+
+
+def _times(text: str) -> Markup:
+    """Return a text in which scripts show each time in the time zone of the browser."""
+    parts = _TIME.split(text)  # every second part is a time
+    return Markup("").join(
+        Markup('<time datetime="{0}">{0}</time>').format(part) if number % 2 else part
+        for number, part in enumerate(parts)
+    )
 
 
 def _count(number: int) -> str:

@@ -12,6 +12,7 @@ from forewarn.control.dashboard.recent_history import recent_lines
 from forewarn.control.dashboard.routing import html, page
 from forewarn.core.access import Action
 from forewarn.core.model import EventStatus
+from forewarn.wire.azure_names import STATUSES
 from forewarn.wire.document import render as render_document
 from forewarn.wire.versions import API_VERSIONS
 
@@ -41,6 +42,7 @@ async def show_event(
         documents=documents,
         rollout=present.rollout if present else "",
         row=event_row(context.fleet, present, context.now()) if present else None,
+        started_at=next((step.at for step in timeline.steps if step.what == STATUSES[EventStatus.STARTED]), None),
         colours=STATUS_COLOURS,
         last=await recent_lines(context, principal, event=timeline.id),
         postpone_limit=context.fleet.groups[present.group].terms.policy.postpone_limit if present else 0,
