@@ -355,9 +355,79 @@ def test_pages_fit_a_phone(chromium: Browser, harness: ApiHarness) -> None:
         for path in (*PAGES, f"/events/{event}", f"/rollouts/{'kernel' * 8}", "/vms/nobody"):
             page.goto(path)
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
+            expect(page.get_by_text("· operator")).to_be_visible()
             if path != "/vms/nobody":
                 place = page.locator("nav [aria-current]").evaluate("each => each.getBoundingClientRect().toJSON()")
                 assert 0 <= place["left"] < place["right"] <= PHONE["width"], path
+
+
+def test_a_lost_connection_fits_a_phone(chromium: Browser, harness: ApiHarness) -> None:
+    """What says so does not make the page wider than the screen."""
+    with opened(chromium, harness, viewport=PHONE, timezone_id="America/Argentina/Buenos_Aires") as page:
+        expect(page.locator("#connection")).to_have_text("live")
+        harness.run(harness.control_plane.close)
+        expect(page.locator("#connection")).to_have_text("connection lost")
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    harness.open()
+
+
+def test_the_timeline_begins_around_now(chromium: Browser, harness: ApiHarness) -> None:
+    """One event of next week does not squeeze the others; everything is one click away."""
+    restart(harness, "web-0")
+    week = harness.clock.now() + timedelta(days=7)
+    harness.do(OperateVm(id="7" * 32, by=ANN, operation=VmOperation.FREEZE, vm="web-1", not_before=week))
+    with opened(chromium, harness, "/timeline") as page:
+        near = page.locator("#timeline a", has_text="web-0").locator("rect").first
+        wide = "each => each.getBoundingClientRect().width"
+        assert near.evaluate(wide) > 40
+        page.get_by_role("button", name="All", exact=True).click()
+        assert near.evaluate(wide) < 10
+        page.get_by_role("button", name="Now", exact=True).click()
+        assert near.evaluate(wide) > 40
+
+
+def test_a_started_event_is_drawn_until_now(chromium: Browser, harness: ApiHarness) -> None:
+    """And not until a NotBefore in the future, before which it was approved; nor is that NotBefore marked."""
+    restart(harness)
+    event = next(iter(harness.node.replica.fleet.events))
+    harness.clock.advance(timedelta(minutes=5))
+    harness.ask("POST", f"/v1/events/{event}/approve")
+    harness.clock.advance(timedelta(minutes=1))
+    with opened(chromium, harness, "/timeline") as page:
+        bar = page.locator("#timeline a rect.done").bounding_box()
+        present = page.locator("#timeline .now").bounding_box()
+        assert bar is not None
+        assert present is not None
+        assert abs(bar["x"] + bar["width"] - present["x"]) < 5
+        expect(page.locator("#timeline .mark")).to_have_count(0)
+        expect(page.locator("#timeline .approval")).to_have_count(1)
+
+
+def test_the_timeline_is_searched(chromium: Browser, harness: ApiHarness) -> None:
+    """For groups, hosts and VMs; the group that it is limited to is named, and can be left."""
+    restart(harness)
+    restart(harness, "db", number=2)
+    lanes = "[...document.querySelectorAll('#timeline .lane')].map((each) => each.textContent)"
+    with opened(chromium, harness, "/timeline") as page:
+        expect(page.locator("#timeline .lane")).to_have_count(2)
+        page.get_by_label("Group, host or VM").fill("WEB-0")
+        expect(page.locator("#timeline .lane")).to_have_count(1)
+        assert page.evaluate(lanes) == ["web"]
+        page.goto("/timeline?group=db")
+        expect(page.locator("#timeline .lane")).to_have_count(1)
+        expect(page.get_by_text("Only group db")).to_be_visible()
+        page.get_by_role("link", name="All groups").click()
+        expect(page.locator("#timeline .lane")).to_have_count(2)
+
+
+def test_dates_are_shown_unless_they_are_today(chromium: Browser, harness: ApiHarness) -> None:
+    """Written so that day and month cannot be taken for each other."""
+    soon, late = harness.clock.now() + timedelta(minutes=30), harness.clock.now() + timedelta(hours=23)
+    for number, (vm, at) in enumerate((("web-0", soon), ("web-1", late))):
+        harness.do(OperateVm(id=f"{number:032x}", by=ANN, operation=VmOperation.FREEZE, vm=vm, not_before=at))
+    with opened(chromium, harness, "/groups/web", timezone_id="Asia/Tokyo") as page:
+        times = page.locator("td .countdown").locator("xpath=preceding-sibling::time")
+        expect(times).to_have_text(["09:30:00", "2026-01-02 08:00:00"])
 
 
 def test_actions_on_a_selection_stay_in_sight(chromium: Browser, harness: ApiHarness) -> None:

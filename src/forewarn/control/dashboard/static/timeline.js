@@ -110,6 +110,7 @@ function middle() {
   return now > view[0] && now < view[1] ? now : (view[0] + view[1]) / 2;
 }
 
+const dayOf = (at) => new Date(at * 1000).toLocaleString(undefined, zoned({ month: "short", day: "numeric" }));
 const endOf = (bar, now) => bar.ended ?? (bar.started ? now : Math.max(bar.not_before, now));
 const isNarrow = (svg) => svg.clientWidth < NARROW;
 const leftOf = (svg) => (isNarrow(svg) ? 0 : 160 * UNIT);
@@ -145,9 +146,13 @@ function paint(svg) {
   const [lanes, height] = arrange(now, head, (width - left) / (view[1] - view[0]));
   const parts = [];
   moving = [];
-  const step = STEPS.find((each) => ((width - left) * each) / (view[1] - view[0]) >= 70 * UNIT) ?? STEPS.at(-1) * Math.ceil((view[1] - view[0]) / STEPS.at(-1) / 8);
+  const step = STEPS.find((each) => ((width - left) * each) / (view[1] - view[0]) >= 84 * UNIT) ?? STEPS.at(-1) * Math.ceil((view[1] - view[0]) / STEPS.at(-1) / 8);
+  let last = dayOf(now);
   for (let at = Math.ceil(view[0] / step) * step; at < view[1]; at += step) {
-    const label = new Date(at * 1000).toLocaleString(undefined, zoned(step >= 86400 ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit", ...(step < 60 ? { second: "2-digit" } : {}), hourCycle: "h23" }));
+    const day = dayOf(at);
+    const time = step >= 86400 ? "" : new Date(at * 1000).toLocaleString(undefined, zoned({ hour: "2-digit", minute: "2-digit", ...(step < 60 ? { second: "2-digit" } : {}), hourCycle: "h23" }));
+    const label = [time && day === last ? "" : day, time].filter(Boolean).join(" ");
+    last = day;
     parts.push(node("line", { class: "grid", x1: place(at), x2: place(at), y1: 24 * UNIT, y2: height }));
     if (place(at) < width - 6 * LETTER) parts.push(node("text", { class: "axis", x: place(at) + 3, y: 16 * UNIT }, label));
   }
