@@ -1,4 +1,4 @@
-"""What goes on beside the GETs: writes, snapshots and changes of the fleet, until they are told to stop."""
+"""What goes on beside the GETs: writes, snapshots and changes of the fleet, until they are stopped."""
 
 import subprocess
 import time

@@ -40,7 +40,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     asked: str = ""
-    """What it should be, in words; empty where it is only told."""
+    """The requirement, in words; empty if the figure is only reported."""
     limit: float | None = None
     is_at_least: bool = True
     """The limit is a least value, not a greatest one."""

@@ -122,4 +122,4 @@ SHORTFALLS = {
     "latency": "On a machine that is busy with other work the p99.9 without any work of ours beside the GETs is"
     " larger than the 20 ms in question, and such a run cannot tell whether they are kept.",
 }
-"""Why a part falls short, told only when it does."""
+"""Why a part falls short; printed only when it does."""

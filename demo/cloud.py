@@ -32,7 +32,7 @@ class DemoProblem(Exception):
 
 
 class Listener(Protocol):
-    """Whoever is told what happens; from several threads."""
+    """Callback for what happens; called from several threads."""
 
     def say(self, text: str) -> None:
         """Tell what the demo does."""
@@ -111,12 +111,12 @@ class Cloud:
             guest.close()
 
     def ended(self, event: str) -> Timeline:
-        """Wait for the end of an event, and until it is told; return its story."""
+        """Wait until an event has ended and the end is shown; return its timeline."""
         self.wait_for(f"the end of event {event}", lambda: event in self._record.over)
         return self.client.timeline(event)
 
     def rolled_out(self, name: str) -> RolloutDetail:
-        """Wait until a rollout has ended or pauses, and until it is told; return how it stands."""
+        """Wait until a rollout has ended or pauses and that is shown; return its state."""
         self.wait_for(f"the end of rollout {name}", lambda: name in self._record.over)
         return self.client.rollout(name)
 

@@ -18,7 +18,7 @@ _LOOK_FOR_MONITORS_EVERY = 0.1
 
 
 class Sample(NamedTuple):
-    """When a guest told of its clock, by ours, and what it told."""
+    """When a guest reported its clock, by ours, and the reported time."""
 
     at: float
     uptime: float

@@ -1,5 +1,5 @@
 #!/bin/busybox sh
-# The one script of a guest: it sets up its network, asks for its events, approves when told to, and says what it
+# The one script of a guest: it sets up its network, asks for its events, approves on request, and says what it
 # sees on the serial console, where it also takes orders. Lines that begin with "@" are for the kit.
 /bin/busybox --install -s /bin
 export PATH=/bin

@@ -23,7 +23,7 @@ class JournalPrinter:
         self.failure: ForewarnError | None = None
         """Why the service could not be asked, if it could not."""
         self.over: set[str] = set()
-        """The events whose end was told, and the rollouts that have ended or pause."""
+        """Events with a printed end, and rollouts that have ended or pause."""
         self._data = data
         self._tell = tell
         self._closing = threading.Event()

@@ -1,6 +1,6 @@
 """How fast this machine's time-stamp counter ticks: QEMU without KVM hands it to guests as it is.
 
-A guest's kernel cannot measure it there, so it must be told, or its clock runs at another speed than the world's.
+A guest's kernel cannot measure it there, so it is given, or its clock runs at another speed than the world's.
 """
 
 import ctypes

@@ -35,7 +35,7 @@ def _version(rule: ProtocolRule) -> str:
 
 
 def _refusal(rule: ProtocolRule) -> tuple[str, str, str]:
-    assert rule.problem  # noqa: S101 - only those that have one are told here
+    assert rule.problem  # noqa: S101 - only those that have one are listed here
     return rule.promise, str(rule.problem.status), f"`{rule.problem.body.decode()}`"
 
 

@@ -18,7 +18,7 @@ from typing import IO, NamedTuple
 KEPT = 64 * 1024
 """Bytes kept of the end of stderr, and of the beginning of stdout unless more is asked for; the rest is dropped."""
 LONGEST = 500
-"""Characters of a program's last line that are told."""
+"""Characters kept of a program's last line."""
 _STOPPING = 0.3
 """Seconds of grace when the caller itself stops."""
 _LOOK_AGAIN = 0.05

@@ -1,4 +1,4 @@
-"""Runs the service on this machine: picks its parts by the settings, and keeps it up until it is told to stop."""
+"""Runs the service on this machine: picks its parts by the settings, and runs them until it is stopped."""
 
 import asyncio
 import gc
@@ -53,7 +53,7 @@ _STATUS_EVERY = 5.0
 def serve(
     read: Callable[[], Settings], on_ready: Callable[[], None] = lambda: None, signals: Signals | None = None
 ) -> None:
-    """Run the service until it is told to stop; call ``on_ready`` once it answers.
+    """Run the service until it is stopped; call ``on_ready`` once it answers.
 
     ``read`` returns the settings; it is called again when the service reloads.
     """

@@ -276,4 +276,4 @@ def test_prometheus_scrapes_and_alertmanager_fires(tmp_path: Path) -> None:
             ]
         )
         assert alerts[0]["status"] == "firing"
-        assert alerts[0]["annotations"]["summary"].startswith("ops has not been told anything")
+        assert alerts[0]["annotations"]["summary"].startswith("ops has received no notifications")

@@ -74,7 +74,7 @@ def test_times_are_counted_as_the_scenario_does() -> None:
     hurried = life(approved={"web-0": NOON + timedelta(seconds=2)})
     verdict = judge(expectation, [hurried], NOON + MINUTE, hurry=60)
 
-    assert (verdict.outcome, verdict.told) == (ExpectationState.MET, "it was approved after 2m")
+    assert (verdict.outcome, verdict.detail) == (ExpectationState.MET, "it was approved after 2m")
 
 
 def test_all_events_of_a_step_must_meet_it() -> None:

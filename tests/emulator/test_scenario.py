@@ -338,9 +338,9 @@ def test_a_step_that_the_rules_refuse_is_told() -> None:
     twice = GOOD + '\n[[step]]\nat = "2m"\ndo = "reboot"\nvm = "web-0"\n'
     with Emulator(scenario=parse(twice, "x.toml", "x")) as emulator:
         emulator.advance("2m")
-        assert "has an unfinished restart" in emulator.verdicts[0].told
+        assert "has an unfinished restart" in emulator.verdicts[0].detail
 
     expected = GOOD.replace('do = "reboot"', 'do = "reboot"\nrefused = true')
     with Emulator(scenario=parse(expected, "x.toml", "x")) as emulator:
         emulator.advance("2m")
-        assert emulator.verdicts[0].told == "it was not refused"
+        assert emulator.verdicts[0].detail == "it was not refused"

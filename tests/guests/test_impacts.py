@@ -334,7 +334,7 @@ def test_what_fails_for_one_is_told_and_where_the_other_stands(harness: ImpactHa
     [
         (lambda guest: guest.kill(), ObservationKind.CRASHED, "its process on the host died"),
         (lambda guest: guest.execute("system_reset"), ObservationKind.REBOOTED, "reset over QMP"),
-        (lambda guest: guest.execute("quit"), ObservationKind.STOPPED, "its process was told to quit"),
+        (lambda guest: guest.execute("quit"), ObservationKind.STOPPED, "its process received a quit command"),
         (lambda guest: guest.execute("system_powerdown"), ObservationKind.STOPPED, "by the guest itself"),
     ],
     ids=["kill", "reset", "quit", "power button"],

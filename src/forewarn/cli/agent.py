@@ -105,7 +105,7 @@ def check(config: str | None, as_json: bool) -> None:
         for rule in settings.rules
     ]
     headers = ("RULE", "TYPES", "CONCERNS", "APPROVAL", "HANDLERS")
-    print_table(headers, rows, "no rules: events are told, no more", drop=("CONCERNS", "APPROVAL", "TYPES"))
+    print_table(headers, rows, "no rules: events are only logged", drop=("CONCERNS", "APPROVAL", "TYPES"))
     for sentence in find_doubtful_settings(settings.rules, settings.handlers, holding_by_default(settings, handlers)):
         click.echo(wrapped(sentence, "note: "), err=True)
 

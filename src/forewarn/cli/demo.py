@@ -83,7 +83,7 @@ In another terminal, say once where it is:
 {_shortened(command)}
 Then type, as the VM web-0 or as the operator:
 
-  What web-0 is told; its first question switches notices on for its group:
+  Show the events of web-0; its first request enables events for its group:
     forewarn events
 
   Restart web-0, in three minutes unless it approves:

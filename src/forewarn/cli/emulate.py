@@ -252,6 +252,6 @@ def _print_result(scenario: "Scenario", result: "ScenarioResult") -> None:
 
     met = sum(verdict.outcome is ExpectationState.MET for verdict in result.verdicts)
     for verdict in result.verdicts:
-        click.echo(f"{verdict.outcome:<6}  {verdict.claim}: {verdict.told}")
+        click.echo(f"{verdict.outcome:<6}  {verdict.claim}: {verdict.detail}")
     rest = "" if result.is_over else ", and it was left before its end"
     click.echo(f"{scenario.title}: {met} of {len(result.verdicts)} expectations met{rest}")

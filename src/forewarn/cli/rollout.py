@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 def rollout() -> None:
     """Maintain many hosts in waves.
 
-    A rollout applies one operation to many hosts. Its events are ordinary ones: VMs are told, may approve, and take
-    turns. The next wave begins when the hosts of the last one have ended.
+    A rollout applies one operation to many hosts. Its events are ordinary ones: they are announced, VMs may
+    approve them, and VMs of a group take turns. The next wave begins when the hosts of the last one have ended.
     """
 
 

@@ -54,7 +54,7 @@ class ClusterMembership:
     ) -> None:
         """Call ``changed`` after each heartbeat, and when the lease may have ended."""
         self.state: ClusterState | None = None
-        """What the database told last."""
+        """The last answer of the database."""
         self.heard_at: float | None = None
         """When the heartbeat was sent that ``state`` answers, by the clock's seconds."""
         self.has_lost_entries = False

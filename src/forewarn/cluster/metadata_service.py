@@ -1,4 +1,4 @@
-"""The metadata service of a node that shares its journal: it can be told not to answer while the node is behind."""
+"""The metadata service of a node that shares its journal: it can be paused while the node is behind."""
 
 from forewarn.metadata.long_poll import LongPoll, ResponseReceiver
 from forewarn.metadata.request import MetadataRequest

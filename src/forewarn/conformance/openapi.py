@@ -17,8 +17,8 @@ from forewarn.wire.versions import API_VERSIONS, NEWEST
 Part = dict[str, Any]
 
 _ABOUT = """\
-What a VM is told before something happens to it, and how it says that it is ready. Azure's Scheduled Events, as \
-Forewarn speaks them; every rule is told in the reference of the protocol.
+Azure's Scheduled Events, as served by Forewarn: what is announced to a VM before an impact, and how the VM approves \
+it. The reference of the protocol describes every rule.
 
 Requests come straight from the VM, never through a proxy, with the header `Metadata: true`, at most 5 a second.\
 """

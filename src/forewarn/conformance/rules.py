@@ -171,8 +171,8 @@ RULES = {
         Rule("refused-http-version", OURS,
              "HTTP/2.0 or anything else that is not 1.x", errors.HTTP_VERSION_UNSUPPORTED),
         Rule("refused-host", OURS,
-             "the host that the request names, in `Host` or in the target, has a dot, is not an address, and is not in "
-             "`allowed_hosts`", errors.HOST_NOT_ALLOWED),
+             "the host that the request names, in `Host` or in the target, has a dot, is not an address, and is not "
+             "in `allowed_hosts`", errors.HOST_NOT_ALLOWED),
         Rule("refused-stranger", OURS, "no VM of the fleet has the caller's address", errors.FORBIDDEN),
         Rule("refused-deallocated", OURS, "the VM with the caller's address is deallocated", errors.DEALLOCATED),
         Rule("refused-rate", AZURE,

@@ -99,7 +99,7 @@ class Server:
     def ask(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None = None, wait: float = 0.0
     ) -> ServerReply:
-        """Send a request; one that is told to come again later does, a few times."""
+        """Send a request; on 429, retry a few times."""
         for _ in range(_RETRIES):
             self._take_turn()
             reply = self._ask(method, target, headers, body, self.timeout + wait)

@@ -130,7 +130,7 @@ ANNOUNCEMENTS = {
 LIVE_MIGRATION = Announcement(EventType.FREEZE, EventSource.PLATFORM, _MIGRATION, duration=5)
 """What host redeploy, drain and move announce if the driver supports live migration."""
 
-KNOWN_DURATION = frozenset(told.type for told in ANNOUNCEMENTS.values() if told.duration >= 0)
+KNOWN_DURATION = frozenset(each.type for each in ANNOUNCEMENTS.values() if each.duration >= 0)
 """Event types with a known duration."""
 
 _MOVES = {Operation.HOST_REDEPLOY, Operation.HOST_DRAIN, Operation.VM_MOVE}

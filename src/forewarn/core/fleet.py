@@ -145,7 +145,7 @@ class Fleet(FleetRecords):
             case Delivered(revisions=revisions):
                 for id_, revision in revisions.items():
                     if id_ in self.subscriptions:
-                        self.subscriptions[id_] = replace(self.subscriptions[id_], told=revision)
+                        self.subscriptions[id_] = replace(self.subscriptions[id_], delivered_revision=revision)
             case ClockStepped(at=at):
                 self.clock_step = fact
                 for event in list(self.events.values()):

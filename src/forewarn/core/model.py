@@ -491,5 +491,5 @@ class Subscription(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Only events of these groups; all when empty."""
     types: tuple[EventType, ...] = ()
     """Only events of these types; all when empty."""
-    told: int = 0
+    delivered_revision: int = msgspec.field(default=0, name="told")
     """The last delivered revision, as recorded."""

@@ -115,8 +115,8 @@ def start_vm(fleet: Fleet, command: StartVm) -> Iterator[VmStarted]:
     refuse_leaving(fleet, vm)
     if fleet.state_of(vm.standing_on) is HostState.FAILED:
         raise Refused(
-            f"{vm.name} stands on {vm.standing_on}, which has failed; move it first: forewarn vm move {vm.name} HOST, "
-            f"or, if it works again, record that: forewarn host repaired {vm.standing_on}"
+            f"{vm.name} stands on {vm.standing_on}, which has failed; move it first: forewarn vm move {vm.name} HOST,"
+            f" or, if it works again, record that: forewarn host repaired {vm.standing_on}"
         )
     if vm.deallocated and vm.standing_on in fleet.cordoned:
         raise Refused(

@@ -81,7 +81,7 @@ def record_delivered(fleet: Fleet, command: RecordDelivered) -> Iterator[Deliver
     further = {
         id_: revision
         for id_, revision in command.revisions.items()
-        if id_ in fleet.subscriptions and revision > fleet.subscriptions[id_].told
+        if id_ in fleet.subscriptions and revision > fleet.subscriptions[id_].delivered_revision
     }
     if further:
         yield Delivered(further)

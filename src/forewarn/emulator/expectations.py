@@ -29,7 +29,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     claim: str
     outcome: ExpectationState
-    told: str = ""
+    detail: str = msgspec.field(default="", name="told")
 
 
 def claim_of(expectation: Expectation) -> str:

@@ -87,7 +87,7 @@ class LeaseState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterState(msgspec.Struct, frozen=True, kw_only=True):
-    """What the database told in answer to a heartbeat."""
+    """What the database returned for a heartbeat."""
 
     lease: LeaseState
     revision: int

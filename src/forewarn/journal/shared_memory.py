@@ -4,7 +4,7 @@
       ▲         ▲
     journal   journal        one for each node
 
-It is as strict as a database, by the clock that it is given, and fails where it is told to.
+It is as strict as a database, by the clock that it is given, and fails on demand.
 """
 
 from collections.abc import Callable, Iterator, Sequence

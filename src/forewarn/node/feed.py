@@ -92,7 +92,7 @@ class Feed:
             self._reload(listener, fleet)
 
     def prepare_commit(self, facts: tuple[AnyFact, ...], fleet: Fleet) -> dict[int, object]:
-        """Let listeners prepare a large change; one that fails is told of it in the usual way."""
+        """Let listeners prepare a large change; one that fails still gets the commit."""
         prepared: dict[int, object] = {}
         for listener in tuple(self._listeners):
             if isinstance(listener, PreparingListener):

@@ -1,4 +1,4 @@
-"""The replica: the committed fleet of one process, and the listeners that are told of commits."""
+"""The replica: the committed fleet of one process, and the listeners to its commits."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ class Replica:
     - The fleet is the fold of the entries up to ``revision``, each of which is durable. It shows nothing else.
     - It changes in ``apply`` and ``load`` only, on the event loop and without yielding: code that reads it without
       an ``await`` in between sees one revision. Its records are immutable and may be kept.
-    - Listeners are told of a commit when the fleet holds it, and before the callers of its commands are answered.
+    - Listeners are called with a commit when the fleet holds it, and before the callers of its commands are answered.
     """
 
     def __init__(self, journal: Journal) -> None:

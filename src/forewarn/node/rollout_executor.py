@@ -2,7 +2,7 @@
 
 It decides nothing. Each round is an ``AdvanceRollout``; what only the outside can do (``actions_due``) has a task of
 its own, and its result is a command. After a crash all of it is derived from the fleet again, and a driver is asked
-what came of a command before it is told to run it.
+for the outcome of a command before it is called to run it.
 """
 
 import asyncio

@@ -185,7 +185,7 @@ def _shifted(fleet: Fleet, step: ClockStepped | None, offset: float) -> Iterator
 
 
 def warning_of(step: ClockStepped) -> str:
-    """Return what an operator is told of a step."""
+    """Return the message to operators about a step."""
     return (
         f"the clock showed {step.at:%Y-%m-%dT%H:%M:%SZ} when {step.expected:%Y-%m-%dT%H:%M:%SZ} was expected: "
         "check that the time is right and run chrony or systemd-timesyncd; for a day nothing is compacted"

@@ -432,7 +432,7 @@ class Writer:
     async def _append(
         self, entries: list[Entry], draft: DraftFleet, prepared: Mapping[int, object] | None
     ) -> ForewarnError | None:
-        """Make entries durable and hand them to the replica; return what the callers are to be told instead."""
+        """Make entries durable and hand them to the replica; return the results for callers if that failed."""
         began = perf_counter()
         self._append_began = began
         try:

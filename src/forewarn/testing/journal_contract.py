@@ -309,7 +309,7 @@ class JournalContract:
         assert loaded.history("command:key") == [request(2, "key")]
 
     def test_a_follower_does_not_wait_for_what_is_there(self, loaded: Journal) -> None:
-        """Above the revision it names, it is told at once whether there is more."""
+        """A wait for a revision below the last returns at once."""
         assert not loaded.follow(0, timeout=0)
         loaded.append(0, hosts(1, 2))
 

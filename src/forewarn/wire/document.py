@@ -59,7 +59,7 @@ class ScheduledEvent(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     """None where the api-version does not tell."""
     duration: int = -1
-    """Expected seconds of interruption; -1 when not known, or not told."""
+    """Expected seconds of interruption; -1 when not known, or not shown."""
     shown_id: str = ""
     """The id as the service spells it, to send back: some services compare it exactly."""
 

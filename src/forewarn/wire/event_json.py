@@ -47,7 +47,7 @@ class NotificationEventJson(EventJson, frozen=True, kw_only=True, rename="pascal
 
 
 def make_notification_event(event: Event, by: str, reason: str) -> NotificationEventJson:
-    """Say what an event is, finished ones included, who caused what is told now, and why."""
+    """Serialize an event, finished or not, with the cause and the reason of its last change."""
     return NotificationEventJson(
         event_id=show_id(event.id),
         event_status=STATUSES[event.status],

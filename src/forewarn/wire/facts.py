@@ -153,7 +153,7 @@ _EVENT_CHANGED = frozenset(get_args(facts.EventChanged))
 
 def _changed_fields(fact: msgspec.Struct) -> dict[str, object]:
     fields = _all_fields(fact)
-    fields.pop("group", None)  # the journal's alone: readers are told the group with the event
+    fields.pop("group", None)  # only for the journal: readers get the group with the event
     return fields
 
 

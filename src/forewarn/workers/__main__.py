@@ -43,7 +43,7 @@ async def _refuse(channel: int) -> None:
 
 
 def main() -> None:
-    """Run one worker until it is told to stop."""
+    """Run one worker until it is stopped."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the leader passes changed settings on
     release = sys.argv[1]
     number, workers, channel, memory, *sockets = map(int, sys.argv[2:])

@@ -23,7 +23,7 @@ _BUSY_EVERY = 0.2
 
 
 class CannotFollow(Exception):
-    """The worker cannot take in what the leader told it to; it must end."""
+    """The worker cannot apply what the leader sent; it must end."""
 
 
 class FellBehind(CannotFollow):

@@ -153,7 +153,7 @@ decode_for_leader = msgspec.msgpack.Decoder(ToLeader).decode
 
 
 def answer_of(id_: int, error: BaseException | None) -> Answer:
-    """Return what a worker is told of a command that was done or failed."""
+    """Return the result of a command for a worker."""
     if error is None:
         return Answer(id_)
     record = record_error(error)

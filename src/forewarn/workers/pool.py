@@ -52,7 +52,7 @@ _LATE = 1.0
 _LOADING_FACTOR = 12
 """How many times as long a worker may be silent that starts, or puts a large fleet into memory."""
 _STUCK = 5.0
-"""Seconds after which an operator is told that a worker that was killed does not end."""
+"""Seconds after which it is logged that a killed worker does not end."""
 _TOPIC = "workers"
 _UPGRADED = "upgraded"
 _START_ATTEMPTS = 3
@@ -124,7 +124,7 @@ class WorkerPool:
         alive_every: float = 0.5,
         silence_limit: float = 5.0,
     ) -> None:
-        """``end_others`` ends the workers of an earlier leader, but for the processes that it is told to keep.
+        """``end_others`` ends the workers of an earlier leader, except the processes to keep.
 
         ``alive_every``: seconds between two signs of life of the leader. ``silence_limit``: seconds after which a
         worker is killed that reports nothing.

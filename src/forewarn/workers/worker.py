@@ -51,7 +51,7 @@ log = logging.getLogger(__name__)
 
 
 class Worker:
-    """Runs from the first message of the leader until it is told to stop, or has been without a leader too long."""
+    """Runs from the first message of the leader until it is stopped, or has been without a leader too long."""
 
     def __init__(
         self,

@@ -112,4 +112,4 @@ class NotificationHarness:
 
     def told(self, subscription: Subscription) -> int:
         """How far somebody was told, as the journal has it."""
-        return self.node_harness.node.replica.fleet.subscriptions[subscription.id].told
+        return self.node_harness.node.replica.fleet.subscriptions[subscription.id].delivered_revision

@@ -520,7 +520,7 @@ def test_whoever_misses_what_the_journal_no_longer_holds_is_told_so() -> None:
         await harness.node_harness.add_fleet()
         ops = await harness.subscribe(receiver.url)
         receiver.down()
-        revisions.append(ops.told + 1)
+        revisions.append(ops.delivered_revision + 1)
         await harness.whole_life()
         await harness.settled()
         journal.first = harness.node_harness.node.replica.revision

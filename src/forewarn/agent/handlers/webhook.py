@@ -40,18 +40,18 @@ _IDS = UUID("0b0a9c5c-5d5f-4b07-9a0e-3f3f6a0f6c1d")
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _OURS = frozenset({"connection", "content-length", "host", "transfer-encoding"})
 _MARGIN = 0.2
-"""Seconds before the deadline at which the wait for an answer ends, so that it is told in time."""
+"""Seconds before the deadline at which the wait for an answer ends, so that the result is reported in time."""
 _WORTH_ANOTHER_TRY = frozenset({408, 425, 429})
 
 
 class WebhookHandlerSettings(msgspec.Struct, frozen=True):
-    """The receiver, and what it is told."""
+    """The receiver, and what is sent to it."""
 
     url: str
     undo_url: str = ""
-    """Where the end is told; ``url`` when empty."""
+    """Where the end is reported; ``url`` when empty."""
     undo: bool = True
-    """Whether the end is told at all."""
+    """Whether the end is reported."""
     method: Annotated[str, msgspec.Meta(pattern="^[A-Z]{3,10}$")] = "POST"
     headers: dict[str, str] = {}
     body: str = ""
@@ -165,7 +165,7 @@ class WebhookHandler:
 
 
 def message_id(handler: str, vm: str, event_id: str, direction: Direction) -> str:
-    """Return the id of what is told: the same however often it is tried."""
+    """Return the id of a message: the same on each retry."""
     return f"msg_{uuid5(_IDS, f'{handler}/{vm}/{event_id}/{direction}').hex}"
 
 

@@ -94,7 +94,7 @@ def junit_report(scenario: Scenario, verdicts: list[Verdict], seconds: float) ->
     for verdict in verdicts:
         case = ET.SubElement(suite, "testcase", {"classname": scenario.name, "name": verdict.claim})
         if verdict.outcome is not ExpectationState.MET:
-            ET.SubElement(case, "failure", {"message": verdict.told})
+            ET.SubElement(case, "failure", {"message": verdict.detail})
     ET.indent(suites)
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(suites, encoding="unicode").encode() + b"\n"
 

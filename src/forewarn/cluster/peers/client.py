@@ -70,7 +70,7 @@ class PeerClient:
     """
 
     def __init__(self, certificates: PeerCertificates, warnings: dict[str, str]) -> None:
-        """``warnings`` is told which node cannot be talked to, and why."""
+        """``warnings`` gets which node cannot be reached, and why."""
         self._certificates = certificates
         self._warnings = warnings
         self._idle: dict[str, deque[tuple[float, AsyncHttpConnection]]] = {}

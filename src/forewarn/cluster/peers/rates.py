@@ -17,7 +17,7 @@ MOST_VMS = 20_000
 _DEBT = 1.0
 """Seconds of the rate, for each node, that a VM may owe beyond its burst: what it was granted between two reports."""
 _FORGET_AFTER = 10.0
-"""Seconds after which a node that reports nothing is told nothing."""
+"""Seconds without a report after which a node gets none."""
 
 
 class _CountingRateLimiter(RateLimiter):

@@ -32,7 +32,7 @@ class StatusCollector:
         database: str,
     ) -> None:
         """``revision`` returns what this node holds, ``warnings`` are its own."""
-        # A node that does not answer is told of in the status, and is no warning of this node.
+        # A node that does not answer is shown in the status; it is not a warning of this node.
         self._client = PeerClient(certificates, {})
         self._view = view
         self._revision = revision

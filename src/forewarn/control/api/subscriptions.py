@@ -59,7 +59,7 @@ async def add_subscription(
     types = tuple(known_word(read_type(word), EventType, "body.types") for word in data.types)
     revision = context.node.replica.revision
     subscription = Subscription(
-        new_uuid(), data.name, data.kind, data.target, secret, data.groups, types, told=revision
+        new_uuid(), data.name, data.kind, data.target, secret, data.groups, types, delivered_revision=revision
     )
     if context.deliveries is not None:
         context.deliveries.check(subscription)
@@ -116,7 +116,7 @@ def view_subscription(context: ApiContext, each: Subscription) -> SubscriptionVi
         target=shown_target(each),
         groups=each.groups,
         types=tuple(TYPES[type_] for type_ in each.types),
-        told=each.told,
+        delivered_revision=each.delivered_revision,
         **delivery,
     )
 

@@ -72,7 +72,7 @@ class SubscriptionView(msgspec.Struct, frozen=True, kw_only=True):
     """Its mail address, or the host of its URL: the rest of a URL may be secret."""
     groups: tuple[str, ...]
     types: tuple[str, ...]
-    told: int
+    delivered_revision: int = msgspec.field(name="told")
     """The last revision that was delivered."""
     state: str = ""
     """Delivery state; empty while unknown."""

@@ -53,7 +53,7 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """What an operator is told of it, in one line."""
+        """The message to operators, in one line."""
         if self.state != "listening":
             return f"worker {self.number} does not answer: it is {self.state}"
         if not self.is_well:
@@ -106,7 +106,7 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """What an operator is told of it, in one line."""
+        """The message to operators, in one line."""
         who = "leads" if self.role == "leading" else f"follows {self.leader or 'no node: none leads'}"
         lag = f", {self.revisions_behind} revisions behind for {self.behind:.0f} s" if self.is_behind else ""
         return f"node {self.node} {who} in term {self.term}{lag}, heartbeat {self.heartbeat_age:.1f} s ago"

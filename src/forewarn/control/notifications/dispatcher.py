@@ -207,7 +207,7 @@ class Dispatcher:
     def _take(self, subscription: Subscription) -> None:
         """Start delivering to a subscription, or restart after it has changed."""
         before = self._workers.get(subscription.id)
-        delivered = max(subscription.told, before.delivered if before else 0)
+        delivered = max(subscription.delivered_revision, before.delivered if before else 0)
         self._drop(subscription.id)
         follower = JournalFollower(self._node, self._journal, self._recent_entries, self._known, delivered)
         channel = self._channels.channel_for(subscription)
@@ -268,5 +268,5 @@ def _start_threads() -> ThreadPoolExecutor:
 
 def _is_same(one: Subscription, other: Subscription) -> bool:
     """Return whether two subscriptions are equal, apart from their progress."""
-    names = (name for name in one.__struct_fields__ if name != "told")
+    names = (name for name in one.__struct_fields__ if name != "delivered_revision")
     return all(getattr(one, name) == getattr(other, name) for name in names)

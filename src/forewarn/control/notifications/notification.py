@@ -12,7 +12,7 @@
     FleetChanged      io.forewarn.vm.removed, for each group that VMs were removed from
     RolloutStarted    io.forewarn.rollout.started; likewise paused, finished and late
 
-The id of a message is made of the revision and the number of its fact: told again, it is the same.
+The id of a message is made of the revision and the number of its fact: delivered again, it has the same id.
 """
 
 from collections.abc import Iterator
@@ -91,7 +91,7 @@ class Notification(msgspec.Struct, frozen=True):
 
 
 def notification_of(entry: Entry, number: int, event: Event) -> Notification | None:
-    """Return what is told of a fact of an entry, which left the event so; None when it is not told."""
+    """Return the notification of a fact, with the event after it; None if there is none."""
     fact = entry.facts[number]
     type_ = _TYPES.get(type(fact))
     if type_ is None:
@@ -108,7 +108,7 @@ def is_notified(fact: AnyFact) -> bool:
 
 
 def rollout_notification(entry: Entry, number: int) -> Notification | None:
-    """Return what is told of a rollout; None when the fact is not told."""
+    """Return the notification of a fact about a rollout; None if there is none."""
     fact = entry.facts[number]
     type_ = _ROLLOUTS.get(type(fact))
     if type_ is None or not isinstance(fact, rollout_facts.RolloutFact):
@@ -125,7 +125,7 @@ def rollout_notification(entry: Entry, number: int) -> Notification | None:
 
 
 def removal_notifications(entry: Entry, number: int) -> Iterator[Notification]:
-    """Yield what is told of a change that removed VMs: one message for each group that lost some."""
+    """Yield one notification for each group that lost VMs by a change of the fleet."""
     fact = entry.facts[number]
     if not isinstance(fact, facts.FleetChanged):
         return
@@ -150,10 +150,10 @@ def removal_notifications(entry: Entry, number: int) -> Iterator[Notification]:
 
 
 def gap_notification(first: int, last: int, at: datetime) -> Notification:
-    """Return the message that the journal no longer holds what was to be told."""
+    """Return the message that the journal no longer holds undelivered entries."""
     reason = (
-        f"what happened from revision {first} to {last} was never told, and the journal no longer holds it;"
-        " read the present state anew"
+        f"what happened from revision {first} to {last} was not delivered, and the journal no longer holds it;"
+        " read the current state again"
     )
     return Notification(f"missed-{first}-{last}", NotificationType.MISSED, last, at, reason=reason)
 

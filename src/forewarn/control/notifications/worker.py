@@ -60,7 +60,7 @@ class DeliveryStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class DeliveryWorker:
-    """Delivers to one subscription what happened after ``subscription.told``."""
+    """Delivers notifications to one subscription, from after ``subscription.delivered_revision``."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class DeliveryWorker:
         window: int,
     ) -> None:
         self.subscription = subscription
-        self.recorded = subscription.told
+        self.recorded = subscription.delivered_revision
         """The recorded progress."""
         self.has_news = False
         """Whether there is progress to record."""

@@ -13,7 +13,7 @@ _WHY = {
     "guest-shutdown": "by the guest itself",
     "guest-panic": "the guest panicked",
     "host-qmp-system-reset": "reset over QMP",
-    "host-qmp-quit": "its process was told to quit",
+    "host-qmp-quit": "its process received a quit command",
     "host-signal": "its process was ended by a signal",
     "host-ui": "at its display",
     "subsystem-reset": "by its firmware",
