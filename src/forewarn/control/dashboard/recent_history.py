@@ -49,6 +49,7 @@ async def recent_lines(
     """
     if event := filters.get("event"):
         filters["event"] = await context.record.resolve_id(principal, event)
+    filters = {name: value for name, value in filters.items() if value}
     if filters:
         query = HistoryQuery(limit=limit, **filters)  # type: ignore[arg-type]  # all of these filters are texts
         return await _read(context, principal, query, context.node.replica.revision)

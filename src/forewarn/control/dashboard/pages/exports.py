@@ -83,7 +83,7 @@ async def _events(context: ApiContext, principal: Principal, query: _Query) -> _
     for event, ended_at, reason in (*((each.event, each.at, each.reason) for each in ended), *known):
         if host not in ("", event.host):
             continue
-        more = {"group": event.group, "host": event.host, "operation": str(event.operation)}
+        more: dict[str, object] = {"group": event.group, "host": event.host, "operation": str(event.operation)}
         more |= {"fetched_by": event.fetched_by, "approvals": event.approvals, "approved_by": event.approved_by}
         more |= {"started_at": event.started_at, "ended_at": ended_at, "reason": reason}
         yield msgspec.to_builtins(msgspec.structs.asdict(view_event(event)) | more)

@@ -190,7 +190,7 @@ async def show_fleet(
         states=[str(each) for each in _STATES],
         most=_MOST_TILES,
         group=group,
-        last=await recent_lines(context, principal, limit=8, **({"group": group} if group else {})),
+        last=await recent_lines(context, principal, limit=8, group=group),
     )
 
 
