@@ -84,7 +84,7 @@ async def show_timeline(
     known = [EndedEvent(event, event.announced_at, "", context.recent.approvals_of(event.id)) for event in events]
     data = msgspec.json.encode(bars((*finished, *known), by)).decode()
     data = data.replace("<", "\\u003c")  # it stands inside an element
-    last = await recent_lines(context, principal, limit=8, **({"group": group} if group else {}))
+    last = await recent_lines(context, principal, limit=8, group=group)
     total = len(known) + len(finished)
     return html(
         request,
