@@ -14,6 +14,8 @@ _PASSING = re.compile(rb'"(?:asked_\w+|switches_off_at|rate|predicted_\w+|is_lat
 """What depends on the time of day, or changes with each request of a VM and is recorded now and then only."""
 OF_HOSTS = ("/v1/vms", "/v1/hosts", "/v1/fleet")
 """What names the hosts of VMs: a driver that starts may find them elsewhere."""
+_PATIENCE = 60.0
+"""Seconds to wait for a response."""
 _ATTEMPTS = 5
 _BEFORE = 60
 _LONGEST = 200
@@ -25,7 +27,7 @@ async def read_document(loop: SimulatedLoop, address: str, host: str, version: s
     process = SimulatedProcess(f"asking-{address}", address)
     for _ in range(_ATTEMPTS):
         with suppress(OSError, asyncio.IncompleteReadError):  # a worker of the service before may end just now
-            return await loop.spawn(process, _fetch(host, version))
+            return await asyncio.wait_for(loop.spawn(process, _fetch(host, version)), _PATIENCE)
         await asyncio.sleep(1.0)
     return b""
 
@@ -43,7 +45,9 @@ async def read_state(
         for version in VERSIONS:
             state[f"the document of {version} for {address}"] = await read_document(loop, address, host, version)
     for path in _LISTS:
-        answer = await loop.spawn(process, _ask(request, path))
+        answer = None
+        with suppress(TimeoutError):
+            answer = await asyncio.wait_for(loop.spawn(process, _ask(request, path)), _PATIENCE)
         state[path] = _PASSING.sub(b"", answer.body) if answer else b""
     return state
 

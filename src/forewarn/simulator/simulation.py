@@ -301,7 +301,7 @@ class Simulation:
         with suppress(TimeoutError):
             await asyncio.wait_for(self._is_serving.wait(), _LONGEST_RESTART)
         after = await self._read_state()
-        if not before or not after:
+        if not before.get("/v1/vms") or not after.get("/v1/vms"):
             self._wrong.append("the service does not serve at the end")
             return
         listed = msgspec.json.decode(before["/v1/vms"], type=_ListedVms).items
