@@ -127,4 +127,15 @@ FAULTS = (
         new=":\n",
         found_by=("tests/control/server/test_authentication.py",),
     ),
+    Fault(
+        name="A subscription to one group is told nothing",
+        promise="A subscription is told of every event of its groups, at least once.",
+        file="src/forewarn/control/notifications/notification.py",
+        old="        (not subscription.groups or event.group in subscription.groups)",
+        new="        not subscription.groups",
+        found_by=(
+            "tests/control/notifications/test_notification.py",
+            "tests/control/notifications/test_dispatcher.py",
+        ),
+    ),
 )

@@ -15,6 +15,14 @@ FAULTS = (
         found_by=("tests/wire/test_document.py",),
     ),
     Fault(
+        name="Events are shown in the reverse order of their announcement",
+        promise=_RESPONSES,
+        file="src/forewarn/wire/document.py",
+        old="for event in events if event.type in version.types)",
+        new="for event in reversed(events) if event.type in version.types)",
+        found_by=("tests/wire/test_document.py", "tests/metadata/test_document_cache.py"),
+    ),
+    Fault(
         name="A Started event shows a NotBefore",
         promise=_RESPONSES,
         file="src/forewarn/wire/document.py",

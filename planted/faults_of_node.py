@@ -228,4 +228,13 @@ FAULTS = (
         new="",
         found_by=("tests/node/test_leader.py",),
     ),
+    Fault(
+        name="A machine that was started is started again",
+        promise="No impact is knowingly carried out twice.",
+        file="src/forewarn/node/power.py",
+        old="            case ImpactDone(detail=detail):\n",
+        new="            case ImpactDone(detail=detail):\n"
+        "                await self._calls.switch(vm, on=request.on, term=self._term)\n",
+        found_by=("tests/node/test_power.py",),
+    ),
 )

@@ -255,13 +255,17 @@ def hosts(at: float, **more: object) -> ControlExchange:
     return asked("GET", "/v1/hosts", answer={"items": items}, at=at)
 
 
-def vms(at: float, *, host: str = "h1", deallocated: bool = False) -> ControlExchange:
-    items = [{"name": "web-0", "group": "web", "host": host, "deallocated": deallocated}]
+def vms(at: float, *, host: str = "h1", deallocated: bool = False, **more: object) -> ControlExchange:
+    items = [{"name": "web-0", "group": "web", "host": host, "deallocated": deallocated, **more}]
     return asked("GET", "/v1/vms", answer={"items": items}, at=at)
 
 
 def labelled(value: str, at: float, status: int = 200) -> ControlExchange:
     return asked("PATCH", "/v1/vms/web-0", {"labels": {"tier": value}}, at=at, status=status)
+
+
+def changed(at: float, status: int = 200, **keys: object) -> ControlExchange:
+    return asked("PATCH", "/v1/vms/web-0", keys, at=at, status=status)
 
 
 def bulk(operation: str, selected: list[str], refused: dict[str, str], at: float) -> ControlExchange:
@@ -353,10 +357,132 @@ def ending(path: str, operation: str, type_: str, vm: str = "web-0") -> ControlE
     return asked("POST", f"/v1/{path}/operations", {"operation": operation}, answer, at=5.0, key="k2", status=201)
 
 
+def group(incarnation: int = 1, **shown: object) -> ControlExchange:
+    answer = {"name": "web", "incarnation": incarnation, "members": ["web-0"], "upcoming": [], **shown}
+    return asked("GET", "/v1/groups/web", answer=answer, at=200.0)
+
+
+def switch(what: str, at: float) -> MachineOperation:
+    return MachineOperation("web-0", what, "", at, "h1")
+
+
+FREEZES = [
+    wire_event(id_, vms=(vm,), type_="Freeze", source="Platform") for id_, vm in ((E1, "web-0"), (E2, "web-1"))
+]
+START = switched("web-0", "start", 4.0)
+TWO = wire_event(E2, vms=("web-1",))
+ENDED = recorded(E1, "web-0", 20, 20.0, 25.0)
+AT_ONCE = timeline("Completed", (2.0, "Started", "at once: the group is off"), (9.0, "Completed"), at=90.0)
+LATER = document(2, scheduled, at=9.0)
 EVICT, FAIL = ending("vms/web-0", "evict", "Preempt"), ending("hosts/h1", "fail", "Redeploy")
 UNFINISHED = "of web-0 was unfinished before and after the "
 
 KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
+    "events are shown by announcement": (
+        (document(2, scheduled, at=3.0), document(2, scheduled, at=4.0), document(3, scheduled, TWO, at=5.0)),
+        (document(2, scheduled, at=3.0), document(2, scheduled, at=4.0), document(3, TWO, scheduled, at=5.0)),
+        "Reboot 22222222 of web is shown before Reboot 11111111 of web, which was announced before it",
+    ),
+    "events keep their order": (
+        (document(2, TWO, scheduled, at=3.0), document(3, TWO, scheduled, at=5.0)),
+        (document(2, TWO, scheduled, at=3.0), document(3, scheduled, TWO, at=5.0)),
+        "is shown before Reboot 22222222 of web, which was announced before it",
+    ),
+    "the VMs of an event share their update domain": (
+        (document(2, wire_event(vms=("web-0", "web-2")), at=3.0),),
+        (document(2, wire_event(vms=("web-0", "web-1")), at=3.0),),
+        "is about VMs of the domains [(0, 0), (1, 1)]",
+    ),
+    "a VM may approve what its group is shown": (
+        (document(2, scheduled, at=3.0), approval("web-1", 5.0, status=400)),
+        (document(2, scheduled, at=3.0), approval("web-1", 5.0, status=400), LATER),
+        "web-1 was not let approve Reboot 11111111 of web",
+    ),
+    "a VM may not approve what is of another group": (
+        (document(2, scheduled, at=3.0), approval("db-0", 5.0, status=400), LATER),
+        (document(2, scheduled, at=3.0), approval("web-0", 5.0, status=400), LATER),
+        "web-0 was not let approve",
+    ),
+    "an incarnation rises by one with each visible change": (
+        (ENDED, group(4)),
+        (ENDED, group(5)),
+        "web has incarnation 5, and 3 visible changes",
+    ),
+    "an event that starts at once is one visible change": (
+        (AT_ONCE, group(3)),
+        (AT_ONCE, group(4)),
+        "web has incarnation 4, and 2 visible changes",
+    ),
+    "an incarnation rises with postponements, and with nothing else": (
+        (recorded(E1, "web-0", 20, 20.0, 25.0, (5.0, "postponed", ""), (6.0, "approved", "")), group(5)),
+        (recorded(E1, "web-0", 20, 20.0, 25.0, (5.0, "postponed", ""), (6.0, "approved", "")), group(4)),
+        "web has incarnation 4, and 4 visible changes",
+    ),
+    "the terms of a group are shown as they were set": (
+        (terms(approval="all", terminate_notice=300), group(approval="all", terminate_notice="PT5M")),
+        (terms(approval="all", terminate_notice=300), group(approval="all", terminate_notice="PT15M")),
+        "web is shown with terminate_notice 900, and 300 was set",
+    ),
+    "a term that was not set is the default": (
+        (terms(approval="all"), group(approval="all", policy={})),
+        (terms(approval="all"), group(approval="all", policy={"postpone_limit": 60})),
+        "web is shown with postpone_limit 60, and 0 was set",
+    ),
+    "the keys that were set for a VM are shown": (
+        (changed(5.0, update_domain=1, spot=True), vms(6.0, update_domain=1, spot=True)),
+        (changed(5.0, update_domain=1, spot=True), vms(6.0, update_domain=1, spot=False)),
+        "web-0 is shown with spot False, and True was set",
+    ),
+    "keys that may not have been set need not be shown": (
+        (changed(5.0, fault_domain=2, status=0), vms(6.0)),
+        (changed(5.0, fault_domain=2), vms(6.0)),
+        "web-0 is shown with fault_domain 0, and 2 was set",
+    ),
+    "a VM that was removed is not shown": (
+        (change({"removed_vms": ["web-0"]}, 5.0), change({"vms": [{"name": "web-0"}]}, 6.0), vms(7.0)),
+        (change({"removed_vms": ["web-0"]}, 5.0), vms(7.0)),
+        "web-0 is shown, and was removed",
+    ),
+    "a VM that was added is shown": (
+        (change({"vms": [{"name": "web-3", "group": "web"}]}, 5.0), switched("web-3", "delete", 6.0), vms(7.0)),
+        (change({"vms": [{"name": "web-3", "group": "web"}]}, 5.0), vms(7.0)),
+        "web-3 is not shown, and was added",
+    ),
+    "a start ends": (
+        (ProcessState("starting", 1.0), ProcessState("serving", 50.0)),
+        (ProcessState("starting", 1.0), ProcessState("serving", 70.0)),
+        "the service took 69 s to start",
+    ),
+    "a VM that a bulk deletion refused is still to be shown": (
+        (change({"vms": [{"name": "web-3"}]}, 5.0), bulk("delete", ["web-3"], {}, 6.0), vms(7.0)),
+        (change({"vms": [{"name": "web-3"}]}, 5.0), bulk("delete", ["web-3"], {"web-3": "no"}, 6.0), vms(7.0)),
+        "web-3 is not shown, and was added",
+    ),
+    "turns are kept as long as the clock is right": (
+        (
+            recorded(E1, "web-0", 20, 50.0, 60.0, **FROZEN),
+            ClockChange(55.0, 9.0, 0.0),
+            recorded(E2, "web-1", 25, 40.0, 50.0, **FROZEN),
+        ),
+        (
+            document(1, *FREEZES, at=3.0),
+            document(2, at=61.0),
+            ClockChange(62.0, 9.0, 0.0),
+            recorded(E1, "web-0", 20, 50.0, 60.0, **FROZEN),
+            recorded(E2, "web-1", 25, 40.0, 50.0, **FROZEN),
+        ),
+        "overtook Freeze 11111111 of web, which was due at 20 s",
+    ),
+    "a VM is not started again unless it is asked for": (
+        (SERVING, START, switch("start", 5.0), switched("web-0", "start", 30.0), switch("start again", 31.0)),
+        (SERVING, START, switch("start", 5.0), switch("start again", 31.0)),
+        "machine web-0: start again, first at 5.000 s, as nobody asked",
+    ),
+    "a VM is started again by a process that does not know": (
+        (SERVING, switch("stop", 5.0), ProcessState("ended", 9.0), switch("stop again", 31.0)),
+        (SERVING, switch("stop", 5.0), switch("stop again", 31.0)),
+        "machine web-0: stop again",
+    ),
     "an eviction cancels what is Scheduled for its VM alone": (
         (EVICT, CANCELED),
         (EVICT, recorded(E1, "web-0", 20, 20.0, 25.0)),
@@ -1288,12 +1414,31 @@ def test_a_step_of_the_clock_leaves_the_start_unjudged() -> None:
     assert problems_of(*story, document(3, started, at=6.0), now=7.0) == []
 
 
-def test_the_questions_are_about_every_event_that_was_shown() -> None:
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_the_vms_of_an_event_share_their_host(*, is_moved: bool) -> None:
+    """A VM that was moved may stand on the host of the other one."""
+    vms = (PlannedVm("web-0", "web", "h1", 0, 0, "10.0.0.1"), PlannedVm("web-1", "web", "h2", 0, 0, "10.0.0.2"))
+    promises = Promises(msgspec.structs.replace(plan_of(), vms=vms))
+    if is_moved:
+        promises.see(MachineOperation("web-1", "redeploy", E2, 2.0, "h1"))
+    promises.see(document(2, wire_event(vms=("web-0", "web-1")), at=3.0))
+    assert any("is about VMs on the hosts h1, h2" in problem for problem in promises.problems) is not is_moved
+
+
+@pytest.mark.parametrize(("state", "is_reported"), [("serving", False), ("failed to start", True), ("killed", True)])
+def test_the_service_serves_at_the_end(state: str, *, is_reported: bool) -> None:
+    """Before the end of the plan it may be down."""
+    story = (SERVING, DiskFault("disk unreadable", 5.0), ProcessState(state, 6.0))
+    assert not any("does not serve" in problem for problem in problems_of(*story, now=60.0))
+    assert any("does not serve" in problem for problem in problems_of(*story)) is is_reported
+
+
+def test_the_questions_are_about_every_event_that_was_shown_and_every_group() -> None:
     """An id that was only asked for need not exist."""
     promises = Promises(plan_of())
     promises.see(document(2, scheduled, at=3.0))
     promises.see(approval("web-0", 4.0, E2, status=0))
-    assert promises.questions() == [f"/v1/events/{E1}"]
+    assert promises.questions() == [f"/v1/events/{E1}", "/v1/groups/web", "/v1/groups/db"]
 
 
 def test_the_repetitions_are_all_that_was_acknowledged_with_a_key() -> None:

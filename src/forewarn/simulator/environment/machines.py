@@ -133,10 +133,11 @@ class Machines:
                 f"machine {vm.name} was {'started' if on else 'stopped'} while another call was under way"
             )
         machine.switched_by = process, now + seconds
-        if machine.is_running != on:
+        again = " again" if machine.is_running == on else ""
+        if not again:
             machine.is_running = on
             machine.boots += on
-            self.on_operation(vm.name, "start" if on else "stop", "", vm.standing_on)
+        self.on_operation(vm.name, f"{'start' if on else 'stop'}{again}", "", vm.standing_on)
 
     def run_on_host(self, command: HostCommand, status: int) -> None:
         """Begin a command on a host, which goes on by itself."""

@@ -3,12 +3,13 @@
 This model knows the plan and the bytes that VMs and operators exchange with the service, and nothing of how the
 service keeps its promises. The parts: what VMs are shown (``documents``), the control API (``control``), its tokens
 (``tokens``), single events (``events``), the order of events (``turns``), what ends with a VM or its host
-(``cancellations``), terms of groups (``terms``), what operators set for hosts and VMs (``hosts_and_vms``), fleet
-files (``fleet_files``), rollouts (``rollouts``), notifications (``notifications``); here the service itself and the
-agents.
+(``cancellations``), terms of groups (``terms``), how groups are shown (``groups``), what operators set for hosts and
+VMs (``hosts_and_vms``), starts and stops of machines (``switches``), fleet files (``fleet_files``), rollouts
+(``rollouts``), notifications (``notifications``); here the service itself and the agents.
 
 A promise that requests under way may explain is judged by ``settle``. Before that the simulation asks what
-``questions`` lists: the record of every event that was shown, and every request that was acknowledged with a key.
+``questions`` lists, the record of every event that was shown and every group, and repeats every request that was
+acknowledged with a key.
 """
 
 from msgspec.structs import replace
@@ -34,14 +35,18 @@ from forewarn.simulator.promises.documents import DocumentPromises
 from forewarn.simulator.promises.event_memory import GivenApproval
 from forewarn.simulator.promises.events import EventPromises
 from forewarn.simulator.promises.fleet_files import FleetFilePromises
+from forewarn.simulator.promises.groups import GroupPromises
 from forewarn.simulator.promises.hosts_and_vms import HostAndVmPromises
 from forewarn.simulator.promises.memory import CheckerMemory
 from forewarn.simulator.promises.notifications import NotificationPromises
 from forewarn.simulator.promises.rollouts import RolloutPromises
+from forewarn.simulator.promises.switches import SwitchPromises
 from forewarn.simulator.promises.terms import TermPromises
 from forewarn.simulator.promises.tokens import TokenPromises
 from forewarn.simulator.promises.turns import TurnPromises
 
+LONGEST_START = 60.0
+"""Seconds in which a start ends."""
 UNDO_SECONDS = 120.0
 """An agent undoes its preparations within so many seconds of the end of the event."""
 
@@ -65,6 +70,8 @@ class Promises:
         self._turns = TurnPromises(self._memory, terms)
         self._documents = DocumentPromises(self._memory, self._events)
         self._control = ControlPromises(self._memory, self._events, self._documents, terms)
+        self._groups = GroupPromises(self._memory, terms)
+        self._switches = SwitchPromises(self._memory)
         self._cancellations = CancellationPromises(self._memory)
         self._tokens = TokenPromises(self._memory)
         self._notifications = NotificationPromises(self._memory)
@@ -97,6 +104,7 @@ class Promises:
             case ControlExchange():
                 self._tokens.see(exchange)
                 self._control.see(exchange)
+                self._groups.see_control(exchange)
                 self._notifications.see_control(exchange)
                 self._hosts_and_vms.see_control(exchange)
                 self._rollouts.see_control(exchange)
@@ -104,6 +112,7 @@ class Promises:
             case MachineOperation():
                 self._events.see_operation(exchange)
                 self._hosts_and_vms.see_operation(exchange)
+                self._switches.see_operation(exchange)
             case HostCommandRun():
                 self._rollouts.see_host_command(exchange)
             case MachineState():
@@ -120,9 +129,9 @@ class Promises:
                 self._prepares_before_it_approves(exchange)
 
     def questions(self) -> list[str]:
-        """Return the paths to GET before the end: the record of every event that was shown or acknowledged."""
+        """Return the paths to GET before the end: the record of every event that was shown, and every group."""
         shown = (event for event in self._memory.events.values() if event.fields or event.operated)
-        return [f"/v1/events/{event.id}" for event in shown]
+        return [*(f"/v1/events/{event.id}" for event in shown), *self._groups.questions()]
 
     def repetitions(self) -> list[ControlExchange]:
         """Return the requests that were acknowledged with a key: when repeated, each must be answered alike."""
@@ -135,6 +144,7 @@ class Promises:
 
     def settle(self, now: float) -> None:
         """Judge what could not be judged before: faults have stopped, and everything due had its time."""
+        self._serves_at_the_end(now)
         self._rollouts.settle(now)
         self._control.settle(now)
         self._tokens.settle()
@@ -144,7 +154,9 @@ class Promises:
                 self._events.settle(event, now)
         self._turns.settle(now)
         self._cancellations.settle(now)
+        self._groups.settle(now)
         self._hosts_and_vms.settle(now)
+        self._switches.settle()
         self._fleet_files.settle(now)
         self._memory.judge_suspicions()
         self._undoes_after_the_event(now)
@@ -159,6 +171,17 @@ class Promises:
         is_first = not self._memory.service.has_served and "fleet" in state.reason
         if not (is_first or self._memory.disk.may_fail(state.at, state.at)):
             self._memory.report(state.at, f"the service did not start: {state.reason}")
+
+    def _serves_at_the_end(self, now: float) -> None:
+        """Check the only service: it serves, and each of its starts ended soon."""
+        service = self._memory.service
+        if self._memory.plan.nodes or not service.has_served:
+            return
+        if now > self._memory.plan.ends_at and service.state != "serving":
+            self._memory.report(now, f"the service does not serve: {service.state}")
+        for begin, end in service.starts:
+            if end - begin > LONGEST_START:
+                self._memory.report(end, f"the service took {end - begin:.0f} s to start")
 
     # An agent that approves has prepared, and undoes its preparations after the event is gone.
 

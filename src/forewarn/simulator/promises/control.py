@@ -274,7 +274,7 @@ class ControlPromises:
             sent = self._first_sent.get(principal, exchange.sent_at)
             self._first_sent[principal] = min(sent, exchange.sent_at)
         if may_be_done:
-            self._foresee(exchange, is_done=is_done)
+            self._foresee(exchange, principal, is_done=is_done)
         if not is_done:
             if exchange.key:
                 self._is_not_forgotten(exchange, principal)
@@ -354,7 +354,7 @@ class ControlPromises:
             where = f"{exchange.method} {exchange.path} of {exchange.who} with key {exchange.key}"
             self._report(exchange.ended_at, f"{where} was done, and when repeated answered {exchange.status}")
 
-    def _foresee(self, exchange: ControlExchange, *, is_done: bool) -> None:
+    def _foresee(self, exchange: ControlExchange, principal: tuple[str, str, str], *, is_done: bool) -> None:
         """Note what a request may have brought about."""
         members, path = self._memory.members, exchange.path.partition("?")[0].rstrip("/")
         if named := _EVENT.fullmatch(path):
@@ -370,7 +370,10 @@ class ControlPromises:
             if b"evict" in exchange.body or b"delete" in exchange.body:
                 members.maybe_gone.add(named[1])
         elif path == "/v1/vms/operations":
-            vms = self._memory.members.matching(exchange.body)
+            vms = members.matching(exchange.body)
+            if is_done:
+                result = _read_result(exchange.response)
+                vms = set(result.selected).difference(result.refused if isinstance(result.refused, dict) else ())
             if b"evict" in exchange.body or b"deallocate" in exchange.body:
                 members.maybe_down |= vms
             if b"evict" in exchange.body or b"delete" in exchange.body:
@@ -382,7 +385,7 @@ class ControlPromises:
         elif named := _GROUP.match(path):
             members.maybe_gone.update(members.vms_of(named[1]) if path.endswith("scale-in") else ())
             if exchange.method == "PATCH":
-                at = exchange.sent_at, exchange.ended_at
+                at = self._first_sent.get(principal, exchange.sent_at), exchange.ended_at
                 self._terms.change(named[1], exchange.body, *at, is_acknowledged=is_done)
 
     # Every refusal is problem details; the service fails only while its disk does or it stops, and never by mistake.

@@ -73,6 +73,10 @@ class DocumentPromises:
         self._stood: dict[tuple[str, int], dict[str, tuple[str, str]]] = {}
         self._last_sent: dict[tuple[str, str], float] = {}
         self._displayed: set[str] = set()
+        self._neighbours: set[tuple[str, str]] = set()
+        """Events that a document showed one after the other."""
+        self._refused: list[tuple[VmExchange, tuple[str, ...]]] = []
+        """Approvals that were refused, with the events that they named."""
         self._foreign: list[tuple[VmExchange, str]] = []
         self._failed: list[VmExchange] = []
 
@@ -180,6 +184,7 @@ class DocumentPromises:
         vm, sent_at, ended_at = exchange.vm, exchange.sent_at, exchange.ended_at
         started: list[EventMemory] = []
         shown: set[str] = set()
+        previous: EventMemory | None = None
         for wire in document.events:
             id_ = wire.event_id.lower()
             shown.add(id_)
@@ -201,6 +206,10 @@ class DocumentPromises:
             if id_ not in self._displayed:
                 self._displayed.add(id_)
                 event.absent_at = self._absent_at(group, wire.event_type)
+                self._is_of_one_domain(event, ended_at)
+            if previous is not None:
+                self._come_in_order(previous, event, ended_at)
+            previous = event
             if wire.event_status == "Started":
                 started.append(event)
         for id_, event in list(self._memory.unfinished.get(group, {}).items()):
@@ -221,6 +230,25 @@ class DocumentPromises:
         return max(
             (at for (each, version), at in self._last_sent.items() if each == group and version >= since), default=0.0
         )
+
+    # Events are shown in the order of their announcement.
+
+    def _come_in_order(self, one: EventMemory, other: EventMemory, at: float) -> None:
+        if (one.id, other.id) in self._neighbours:
+            return
+        self._neighbours.add((one.id, other.id))
+        if (other.id, one.id) in self._neighbours or other.first_seen_at < one.announced_after:
+            self._report(at, f"{one} is shown before {other}, which was announced before it")
+
+    # The VMs of an event share their update domain and their host.
+
+    def _is_of_one_domain(self, event: EventMemory, at: float) -> None:
+        domains = self._memory.members.domains_of(event.resources) or ()
+        if len({update for update, _ in domains}) > 1:
+            self._report(at, f"{event} is about VMs of the domains {sorted(domains)}")
+        hosts = self._memory.members.hosts_of(event.resources) or ()
+        if len(hosts) > 1:
+            self._report(at, f"{event} is about VMs on the hosts {', '.join(sorted(hosts))}")
 
     # Maintenance of a group is not Started together, unless it shares its domains; no VM is under two Started events.
 
@@ -267,6 +295,8 @@ class DocumentPromises:
                 self._memory.event(each.event_id, exchange.ended_at).approvals.append(approval)
             for each in said.postpone_requests:
                 self._memory.event(each.event_id, exchange.ended_at).postponements.append(approval)
+        elif exchange.status == 400 and exchange.guest != "hostile" and not said.postpone_requests:
+            self._refused.append((exchange, tuple(each.event_id.lower() for each in said.start_requests)))
         if is_taken:
             for each in (*said.start_requests, *said.postpone_requests):
                 self._foreign.append((exchange, each.event_id.lower()))
@@ -294,7 +324,20 @@ class DocumentPromises:
         if lasted > limit and self._memory.service.is_unchanged(exchange.sent_at, exchange.ended_at):
             self._report(exchange.ended_at, f"{exchange.method} of {exchange.vm} took {lasted:.0f} s")
 
+    # A VM may approve every event of its group that is there.
+
+    def _may_be_approved(self, id_: str, exchange: VmExchange) -> bool:
+        """Tell whether an event of the VM's group was there before and after it approved."""
+        event = self._memory.events.get(id_)
+        if event is None or not event.group or event.group != self._memory.members.group_of(exchange.vm):
+            return False
+        return event.first_seen_at <= exchange.sent_at and event.scheduled_at >= exchange.ended_at
+
     def settle(self, now: float) -> None:
+        for exchange, ids in self._refused:
+            if all(self._may_be_approved(id_, exchange) for id_ in ids):
+                events = ", ".join(str(self._memory.events[id_]) for id_ in ids)
+                self._report(exchange.ended_at, f"{exchange.vm} was not let approve {events}: {exchange.response!r}")
         for exchange, id_ in self._foreign:
             event = self._memory.events[id_]
             if event.group and not self._memory.members.may_be_in(exchange.vm, event.group):

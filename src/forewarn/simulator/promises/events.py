@@ -105,6 +105,8 @@ class EventPromises:
     def see_operation(self, done: MachineOperation) -> None:
         """No machine is operated on twice for one event, nor for one that was canceled."""
         self._memory.members.maybe_killed.add(done.vm)
+        if done.host:
+            self._memory.members.maybe_moved.add(done.vm)
         if not done.event:
             return
         event = self._memory.event(done.event, done.at)

@@ -10,6 +10,9 @@ class ChangedKeys(msgspec.Struct):
 
     labels: dict[str, str | None] = {}
     group: str = ""
+    update_domain: int | None = None
+    fault_domain: int | None = None
+    spot: bool | None = None
 
     @property
     def label(self) -> str:
@@ -53,6 +56,9 @@ class ListedVm(msgspec.Struct):
     name: str
     host: str
     deallocated: bool
+    update_domain: int = 0
+    fault_domain: int = 0
+    spot: bool = False
     labels: dict[str, str] = {}
 
 

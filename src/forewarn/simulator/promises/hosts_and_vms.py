@@ -60,6 +60,7 @@ _GROUP = re.compile(r"/v1/groups/([^/?]+)")
 _SET_GROUPS = ("g8", "g9")
 """Groups that only operators add and remove."""
 _LISTS = ("/v1/hosts", "/v1/vms", "/v1/groups")
+_VM_KEYS = ("update_domain", "fault_domain", "spot")
 _MOVES = ("redeploy", "freeze")
 _AROUND = 10.0
 
@@ -74,14 +75,12 @@ class HostAndVmPromises:
         self._hosts = AcknowledgedValues()
         self._labels = AcknowledgedValues()
         """The label of each VM."""
+        self._vms = AcknowledgedValues()
+        """Domains of VMs, whether each is a spot VM, and whether a change of the fleet added or removed it."""
         self._groups = AcknowledgedValues()
         """Whether a group exists."""
         self._moves: list[MachineOperation] = []
         self._deallocated: list[tuple[ControlExchange, str]] = []
-        self._failed: dict[str, MachineOperation] = {}
-        """By VM, its last start or stop, if that failed."""
-        self._repeated: list[tuple[MachineOperation, MachineOperation]] = []
-        """Starts and stops that failed, each with the next one."""
         self._listed: dict[str, ListedVm] = {}
         self._last_listed: set[str] = set()
         self._last_hosts: set[str] = set()
@@ -148,6 +147,9 @@ class HostAndVmPromises:
             keys = msgspec.json.decode(exchange.body, type=ChangedKeys)
             if keys.labels:
                 self._labels.set(named[1], keys.label, exchange, is_acknowledged=is_done)
+            for key in _VM_KEYS:
+                if (value := getattr(keys, key)) is not None:
+                    self._vms.set((named[1], key), value, exchange, is_acknowledged=is_done)
             if keys.group:
                 self._memory.joined.set(named[1], keys.group, exchange, is_acknowledged=is_done)
         elif exchange.method == "PATCH" and (named := _HOST.fullmatch(path)):
@@ -164,10 +166,14 @@ class HostAndVmPromises:
             change = msgspec.json.decode(exchange.body, type=AddedVms)
             for name in change.removed_vms:
                 self._may_leave(exchange, name)
+                self._vms.set((name, "exists"), False, exchange, is_acknowledged=is_done)
             for vm in change.vms:
                 if is_done and vm.name not in self._added:
                     self._is_open(vm.host, exchange.sent_at, exchange.ended_at, f"{vm.name} was added on {vm.host}")
                 self._added.add(vm.name)
+                self._vms.set((vm.name, "exists"), True, exchange, is_acknowledged=is_done)
+                for key in _VM_KEYS:
+                    self._vms.set((vm.name, key), None, exchange, is_acknowledged=False)
                 self._labels.set(vm.name, None, exchange, is_acknowledged=False)
                 if vm.group:
                     self._memory.joined.set(vm.name, vm.group, exchange, is_acknowledged=is_done)
@@ -196,6 +202,8 @@ class HostAndVmPromises:
         declared = {vm.name for vm in plan.vms}
         for vm in self._memory.members.all_vms:
             self._labels.set(vm, NO_LABEL, exchange, is_acknowledged=vm in declared and is_sure(vm))
+            for key in ("exists", *_VM_KEYS):
+                self._vms.set((vm, key), None, exchange, is_acknowledged=False)
             self._memory.joined.set(vm, None, exchange, is_acknowledged=False)
 
     def _set_host(self, host: str, exchange: ControlExchange, *, exists: bool, is_done: bool) -> None:
@@ -301,6 +309,23 @@ class HostAndVmPromises:
                 text = f"{vm.name} is shown with deallocated {vm.deallocated}, and {known} was set"
                 self._memory.suspect(self._memory.power, vm.name, begin, end, text)
 
+        for name in sorted(self._added - self._memory.members.refiled - self._may_be_held):
+            self._is_listed_as_set(name, begin, end)
+
+    def _is_listed_as_set(self, vm: str, begin: float, end: float) -> None:
+        """Check the keys that were set for a VM, and that it is listed unless a change removed it."""
+        listed = self._listed[vm] if vm in self._last_listed else None
+        known = self._vms.known((vm, "exists"), begin, end)
+        is_kept = known is True and vm not in self._memory.members.maybe_gone
+        if (listed is None and is_kept) or (listed and known is False):
+            verb = "is shown, and was removed" if listed else "is not shown, and was added"
+            self._memory.suspect(self._vms, (vm, "exists"), begin, end, f"{vm} {verb}")
+        for key in _VM_KEYS if listed and vm not in self._memory.members.maybe_gone else ():
+            known, shown = self._vms.known((vm, key), begin, end), getattr(listed, key)
+            if known not in (None, shown):
+                text = f"{vm} is shown with {key} {shown}, and {known} was set"
+                self._memory.suspect(self._vms, (vm, key), begin, end, text)
+
     def _see_groups(self, names: set[str], begin: float, end: float) -> None:
         for name in _SET_GROUPS:
             known = self._groups.known(name, begin, end)
@@ -319,29 +344,11 @@ class HostAndVmPromises:
         if done.event and done.what != "terminate" and self._is_down(done.vm, done.at, done.at):
             text = f"machine {done.vm} was operated on ({done.what}), though it is deallocated"
             self._memory.suspect(self._memory.power, done.vm, done.at, done.at, text)
-        self._is_not_repeated(done)
         if done.host and done.what in _MOVES:
             self._moves.append(done)
         first = self._memory.power.first_sent(done.vm, False)
         if done.what == "start" and first is not None:
             self._is_open(done.host, first, done.at, f"{done.vm} was started on {done.host}")
-
-    def _is_not_repeated(self, done: MachineOperation) -> None:
-        """Check that a start or stop which failed is not tried again without being asked for."""
-        memory, failed = self._memory, self._failed.pop(done.vm, None)
-        if done.what.endswith(" failed"):
-            self._failed[done.vm] = done
-        if failed is None or done.event or memory.disk.may_fail(0.0, done.at):
-            return
-        if memory.service.is_unchanged(failed.at, done.at):
-            self._repeated.append((failed, done))  # who asked for it may not be answered yet
-
-    def _was_asked_again(self, failed: MachineOperation, done: MachineOperation) -> bool:
-        """Tell whether a start or stop was asked for after one had failed, or is the other one and was under way."""
-        is_stop, was_stop = done.what.startswith("stop"), failed.what.startswith("stop")
-        power = self._memory.power
-        is_other = is_stop is not was_stop and power.was_under_way(done.vm, is_stop, failed.at, done.at)
-        return is_other or power.was_asked(done.vm, failed.at, done.at)
 
     def see_state(self, state: MachineState) -> None:
         """Note how a machine stands at the end."""
@@ -356,8 +363,8 @@ class HostAndVmPromises:
         """Check that hosts which were added to the file are there after a start, whatever else the file changes."""
         memory = self._memory
         edits = [each for each in memory.plan.actions if isinstance(each, EditFleetFile)]
-        # A file that is wrong in itself changes nothing: it was spoilt, two VMs have one address, a VM stands on a host
-        # that it lacks, or a standalone group has not one VM.
+        # A file that is wrong in itself changes nothing: it was spoilt, two VMs have one address, a VM stands on a
+        # host that it lacks, or a standalone group has not one VM.
         addresses = {each.subject: each.value.rpartition("/")[2] for each in edits if each.edit == "add-vm"}
         if len(set(addresses.values())) < len(addresses) or not self._last_hosts:
             return
@@ -379,11 +386,6 @@ class HostAndVmPromises:
     def settle(self, now: float) -> None:
         memory = self._memory
         self._starts_with_the_file(now)
-        for failed, done in self._repeated:
-            if not self._was_asked_again(failed, done):
-                self._report(
-                    done.at, f"machine {done.vm}: {done.what}, after that had failed, and nobody asked again"
-                )
         if memory.clock.is_steady(0.0, now):
             for exchange, vm in self._deallocated:
                 self._is_not_under_an_event(exchange, vm)

@@ -9,7 +9,12 @@ import msgspec
 from forewarn.simulator.actions.environment_faults import BefallMachine, DamageMemory, RebootGuest
 from forewarn.simulator.actions.fleet_requests import EditFleetFile, RequestFleetApply, RequestFleetChange
 from forewarn.simulator.actions.host_requests import RequestDegradation, RequestHostOperation, RequestHostSelection
-from forewarn.simulator.actions.vm_requests import RequestVmChange, RequestVmSelection
+from forewarn.simulator.actions.vm_requests import (
+    RecordMove,
+    RequestMove,
+    RequestVmChange,
+    RequestVmSelection,
+)
 from forewarn.simulator.plan import Plan
 
 
@@ -30,6 +35,9 @@ class Membership:
         """VMs that the fleet file may have put into another group."""
         self.may_be_spot: set[str] = set()
         """VMs that may have become spot VMs."""
+        self.maybe_moved: set[str] = set()
+        """VMs that may stand on another host than at the beginning."""
+        self._hosts = {vm.name: vm.host for vm in plan.vms}
         self.maybe_killed: set[str] = set()
         """VMs with guests that may have been killed in the middle of a request."""
         for planned in plan.vms:
@@ -46,6 +54,10 @@ class Membership:
                     self._foresee_keys(vm, msgspec.json.decode(keys, type=_ChangedKeys))
                 case RequestVmSelection(operation="remove", selection=selection):
                     self.maybe_gone |= self.matching(selection.encode())
+                case RequestVmSelection(operation="move") | RequestFleetApply():
+                    self.maybe_moved.update(self._hosts)
+                case RequestMove(vm=vm) | RecordMove(vm=vm) | BefallMachine(vm=vm, what="moved"):
+                    self.maybe_moved.add(vm)
                 case BefallMachine(vm=vm, what="gone"):
                     self.maybe_gone.add(vm)
                     self.maybe_killed.add(vm)
@@ -70,6 +82,11 @@ class Membership:
 
     def may_be_in(self, vm: str, group: str) -> bool:
         return group in self._groups.get(vm, (group,))
+
+    def is_closed(self, group: str) -> bool:
+        """Tell whether no VM can have joined a group."""
+        vms = self.vms_of(group)
+        return group not in self.unsettled_groups and all(self.group_of(vm) and vm not in self.refiled for vm in vms)
 
     def names_hidden_from(self, groups: Sequence[str]) -> list[str]:
         """Return the groups, and the VMs that were never in one of these groups."""
@@ -106,6 +123,13 @@ class Membership:
             found |= set(domains)
         return found
 
+    def hosts_of(self, vms: Iterable[str]) -> set[str] | None:
+        """Return the hosts of VMs; None where they may have changed."""
+        names = set(vms)
+        if names & (self.maybe_moved | self.maybe_gone | self.refiled) or not names <= self._hosts.keys():
+            return None
+        return {self._hosts[vm] for vm in names}
+
     def _foresee_patch(self, change: str) -> None:
         try:
             decoded = msgspec.json.decode(change, type=_FleetChange)
@@ -116,6 +140,7 @@ class Membership:
             self.learn(vm.name, vm.name)
             self._domains.setdefault(vm.name, set()).add((vm.update_domain, vm.fault_domain))
             self.may_be_spot.add(vm.name)
+            self.maybe_moved.add(vm.name)
         self.unsettled_groups.update(decoded.removed_groups, (group.name for group in decoded.groups))
         self.maybe_gone.update(decoded.removed_vms)
 

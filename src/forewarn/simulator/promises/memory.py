@@ -7,6 +7,7 @@ request and its end, so two responses are compared only if one request was sent 
 import re
 from datetime import datetime
 from functools import cache
+from math import inf
 
 import msgspec
 
@@ -54,6 +55,11 @@ class WallClock:
         """Return the seconds by which it was furthest behind what it would show had it not been touched since."""
         before = self.at(when) - when
         return max([0.0, *(before + each.at - self.at(each.at) for each in self._changes if each.at > when)])
+
+    @property
+    def right_until(self) -> float:
+        """The second until which it was never touched, and the service went by it."""
+        return self._changes[0].at if self._changes and self._is_known else inf if self._is_known else 0.0
 
     def is_steady(self, begin: float, end: float) -> bool:
         """Tell whether the service went by this clock, and it was not touched, from one second to another."""
@@ -147,6 +153,10 @@ class AcknowledgedValues:
     def was_asked(self, name: object, begin: float, end: float) -> bool:
         """Tell whether a request was sent between two seconds."""
         return any(begin < each.sent_at <= end for each, *_ in self._changes.get(name, ()))
+
+    def times_asked(self, name: object, begin: float, end: float) -> int:
+        """Count the requests that were sent between two seconds."""
+        return sum(begin < each.sent_at <= end for each, *_ in self._changes.get(name, ()))
 
     def was_under_way(self, name: object, value: object, begin: float, end: float) -> bool:
         """Tell whether a request for this value had no answer at some moment between two seconds."""

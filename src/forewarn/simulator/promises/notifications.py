@@ -1,10 +1,15 @@
 """Notifications: each event's messages arrive at least once, in order, and only at receivers that may read them."""
 
+from collections import Counter
+from collections.abc import Iterator
+from math import inf
+
 import msgspec
 
 from forewarn.simulator.actions.subscription_requests import RequestSubscription
 from forewarn.simulator.exchanges import ControlExchange, ReceivedNotification
-from forewarn.simulator.promises.memory import CheckerMemory
+from forewarn.simulator.promises.event_memory import EventMemory
+from forewarn.simulator.promises.memory import CheckerMemory, wall_second
 
 _PREFIX = "io.forewarn.event."
 _RANKS = {
@@ -18,10 +23,16 @@ _RANKS = {
     "canceled": 3,
 }
 _LAST = 3
+_AROUND = 1.0
+_LONGEST_PAUSE = 300.0
+"""Seconds after which a receiver that was down is tried again at the latest; a test tries it at once."""
+_DELIVERED = 10.0
+"""Seconds in which everything that waited has arrived."""
 
 
 class _NewSubscription(msgspec.Struct):
     name: str
+    groups: tuple[str, ...] = ()
 
 
 class NotificationPromises:
@@ -37,18 +48,31 @@ class NotificationPromises:
                 self._groups.setdefault(action.name, set()).update(named)
         self._since: dict[str, float] = {}
         """When each subscription was acknowledged."""
+        self._asked: dict[str, set[tuple[str, str]]] = {}
+        """Who may have made each subscription, and with which key."""
+        self._wanted: dict[str, tuple[str, ...]] = {}
+        """The groups of each subscription that was acknowledged; none where it has all."""
+        self._tested_at: dict[str, float] = {}
+        """When the last test of each subscription was sent that arrived."""
         self._removed: set[str] = set()
         self._newest: dict[tuple[str, str], tuple[int, int]] = {}
         """Revision and rank of the newest message, by subscription and event."""
         self._seen: dict[tuple[str, str], str] = {}
         """Type and event of each message, by subscription and message id."""
+        self._behind: set[str] = set()
+        """Subscriptions that were told of what is no longer in the journal."""
 
     def see_control(self, exchange: ControlExchange) -> None:
         """Learn which subscriptions there may be."""
         if exchange.method == "POST" and exchange.path == "/v1/subscriptions":
+            new = msgspec.json.decode(exchange.body, type=_NewSubscription)
+            if not 400 <= exchange.status < 500:
+                self._asked.setdefault(new.name, set()).add((exchange.who, exchange.key))
             if exchange.status == 201:
-                name = msgspec.json.decode(exchange.body, type=_NewSubscription).name
-                self._since.setdefault(name, exchange.ended_at)
+                self._since.setdefault(new.name, exchange.ended_at)
+                self._wanted.setdefault(new.name, new.groups)
+        elif exchange.method == "POST" and exchange.path.startswith("/v1/subscriptions/") and exchange.status < 300:
+            self._tested_at[exchange.path.split("/")[3]] = exchange.sent_at
         elif exchange.method == "DELETE" and exchange.path.startswith("/v1/subscriptions/"):
             self._removed.add(exchange.path.rpartition("/")[2])
 
@@ -63,6 +87,8 @@ class NotificationPromises:
         said = f"{received.type} {received.event}"
         if self._seen.setdefault(key, said) != said:
             self._report(received, f"has the id of another message: {self._seen[key]}")
+        if received.type == "io.forewarn.missed":
+            self._behind.add(received.subscription)
         if not received.event or not received.type.startswith(_PREFIX):
             return
         place = received.subscription, received.event
@@ -82,7 +108,42 @@ class NotificationPromises:
             known = self._memory.events.get(event)
             if rank < _LAST and known is not None and known.is_over_since(now - 60.0):
                 self._memory.report(now, f"the end of {known} was not told to subscription {subscription}")
+        told = Counter((subscription, what) for (subscription, _), what in self._seen.items())
+        for subscription in sorted(self._wanted.keys() - self._removed - self._behind):
+            if len(self._asked[subscription]) == 1:
+                self._tells_everything(subscription, told, now)
+
+    def _tells_everything(self, subscription: str, told: Counter[tuple[str, str]], now: float) -> None:
+        """Check that what happened to the events of its groups since the subscription was acknowledged was told."""
+        groups, since = self._wanted[subscription], self._since[subscription]
+        tested_at = self._tested_at.get(subscription, 0.0)
+        until = max(tested_at if tested_at < now - _DELIVERED else 0.0, now - _LONGEST_PAUSE)
+        is_steady = self._memory.clock.is_steady(0.0, now)
+        for event in self._memory.events.values():
+            if not event.timeline or (groups and event.group not in groups):
+                continue
+            if is_steady:
+                steps = _steps_between(event, since + _AROUND, until)
+            else:
+                was_scheduled = event.scheduled_at > since and event.is_over_since(until)
+                steps = (step for step in _steps_between(event, 0.0, inf) if was_scheduled and _RANKS[step] > 1)
+            for what, count in Counter(steps).items():
+                if told[subscription, f"{_PREFIX}{what} {event.id}"] < count:
+                    text = f"{event} was {what} and subscription {subscription} was not told"
+                    self._memory.report(now, text if count == 1 else f"{text} {count} times")
 
     def _report(self, received: ReceivedNotification, what: str) -> None:
         words = f"{received.type} {received.id} to subscription {received.subscription}"
         self._memory.report(received.at, f"notification {words} {what}")
+
+
+def _steps_between(event: EventMemory, begin: float, end: float) -> Iterator[str]:
+    """Yield the types of the messages about what happened to an event between two seconds, by its record."""
+    for step in event.timeline.steps if event.timeline else ():
+        what = step.what.lower()
+        if (
+            what in _RANKS
+            and begin < wall_second(step.at) < end
+            and not (what == "scheduled" and event.without_notice)
+        ):
+            yield what

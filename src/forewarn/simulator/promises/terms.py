@@ -14,7 +14,7 @@ from forewarn.simulator.promises.memory import CheckerMemory, wall_second, words
 
 IDLE = 24 * 3600.0
 """Seconds without a request after which a group is off."""
-_DEFAULTS: dict[str, object] = {
+DEFAULTS: dict[str, object] = {
     "approval": "any",
     "quorum": 0,
     "approve_user_reboot": False,
@@ -28,7 +28,10 @@ _DEFAULTS: dict[str, object] = {
 RECORDED_NOT_BEFORE = re.compile(r"not before (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)Z")
 """How a record tells of NotBefore."""
 _AROUND = 1.0
-_UNKNOWN = object()
+_LATE = 60.0
+"""Seconds after which a change that was not acknowledged does not take effect any more."""
+UNKNOWN = object()
+"""Stands for the value of a term that may have changed."""
 _MAY_LACK_NOTICE = {
     "vm restart": "Reboot",
     "vm redeploy": "Redeploy",
@@ -68,17 +71,20 @@ class TermPromises:
 
     def reset(self, group: str, sent_at: float, ended_at: float, *, is_acknowledged: bool) -> None:
         """Note a request that may have given a group the terms that it has without any being set."""
-        self._changes.setdefault(group, []).append(_TermsChange(sent_at, ended_at, is_acknowledged, _DEFAULTS))
+        self._changes.setdefault(group, []).append(_TermsChange(sent_at, ended_at, is_acknowledged, DEFAULTS))
 
-    def _term(self, group: str, key: str, begin: float, end: float) -> object:
-        """Return the value of a term from one second to another; ``_UNKNOWN`` where it may have changed."""
+    def term(self, group: str, key: str, begin: float, end: float) -> object:
+        """Return the value of a term from one second to another; ``UNKNOWN`` where it may have changed."""
         if not group or not begin or group in self._memory.members.unsettled_groups:
-            return _UNKNOWN
-        value = _DEFAULTS[key]
+            return UNKNOWN
+        value = DEFAULTS[key]
+        certain_from = 0.0
         for change in self._changes.get(group, ()):
             if key in change.terms and change.sent_at <= end:
-                is_certain = change.is_acknowledged and change.ended_at <= begin
-                value = change.terms[key] if is_certain else _UNKNOWN
+                is_certain = change.is_acknowledged and certain_from <= change.sent_at and change.ended_at <= begin
+                value = change.terms[key] if is_certain else UNKNOWN
+                late = 0.0 if change.is_acknowledged else _LATE
+                certain_from = max(certain_from, change.ended_at + late)
         return value
 
     # An approval rule is satisfied by any VM of the group, by all VMs of the event, or by so many of the group.
@@ -90,11 +96,11 @@ class TermPromises:
             return True
         vms = {each.by for each in given} | self._memory.unreported(event, "approved")
         begin, members = event.announced_after, self._memory.members
-        match self._term(event.group, "approval", begin, started):
+        match self.term(event.group, "approval", begin, started):
             case "all":
                 return set(event.resources) - members.maybe_down - members.maybe_gone <= vms
             case "quorum":
-                quorum = self._term(event.group, "quorum", begin, started)
+                quorum = self.term(event.group, "quorum", begin, started)
                 # Fewer are enough where fewer are left.
                 there = {vm.name for vm in self._memory.plan.vms if members.group_of(vm.name) == event.group}
                 left = there - members.maybe_down - members.maybe_gone
@@ -106,13 +112,13 @@ class TermPromises:
         """Return the second from which on the approvals surely satisfied the rule; infinity if none did."""
         members, power = self._memory.members, self._memory.power
         given, people = self._surely_given(event, until)
-        match self._term(event.group, "approval", event.announced_after, until):
+        match self.term(event.group, "approval", event.announced_after, until):
             case "any":
                 return min([*given.values(), *people], default=inf)
             case "all":
                 asked, needed = list(event.resources), len(event.resources)
             case "quorum":
-                quorum = self._term(event.group, "quorum", event.announced_after, until)
+                quorum = self.term(event.group, "quorum", event.announced_after, until)
                 asked = members.vms_of(event.group)
                 needed = quorum if isinstance(quorum, int) else len(asked)
             case _:
@@ -171,7 +177,7 @@ class TermPromises:
             is_down = self._memory.power.known(vm, at - _AROUND, at) is True
             if is_down and event.type != "Terminate" and vm not in self._memory.members.maybe_gone:
                 self._report(now, f"{event} was announced for {vm}, which was deallocated")
-        if timeline.operation == "vm fail" and self._term(event.group, "restart_after_crash", at, at) is False:
+        if timeline.operation == "vm fail" and self.term(event.group, "restart_after_crash", at, at) is False:
             self._report(now, f"{event} started a VM that crashed, and its group does not want that")
 
     def is_deleted_by_eviction(self, event: EventMemory) -> bool:
@@ -180,14 +186,14 @@ class TermPromises:
         if timeline is None or timeline.status != "Completed" or event.type != "Preempt":
             return False
         begin, end = wall_second(timeline.announced_at), wall_second(timeline.steps[-1].at)
-        return self._term(event.group, "eviction", begin, end + _AROUND) == "delete"
+        return self.term(event.group, "eviction", begin, end + _AROUND) == "delete"
 
     # Where every VM must approve for itself, the word of another is recorded, and does not count.
 
     def _counts_only_who_must_approve(self, event: EventMemory, now: float) -> None:
         steps = event.timeline.steps if event.timeline else ()
         given = [step for step in steps if step.what == "approved" and step.by and "not count" not in step.detail]
-        if given and self._term(event.group, "approval", event.announced_after, event.timeline_at) == "all":
+        if given and self.term(event.group, "approval", event.announced_after, event.timeline_at) == "all":
             for vm in (words_of(step.by)[0] for step in given):
                 if self._memory.members.is_vm(vm) and vm not in event.resources:
                     self._report(now, f"the approval of {vm} counts for {event}, which is not about it")
@@ -206,7 +212,7 @@ class TermPromises:
             return
         if event.type in ("Preempt", "Terminate"):
             self._report(now, f"{event} was postponed, and ends a VM")
-        limit = self._term(event.group, "postpone_limit", event.announced_after, event.timeline_at)
+        limit = self.term(event.group, "postpone_limit", event.announced_after, event.timeline_at)
         if isinstance(limit, int) and total > limit:
             self._report(now, f"{event} was postponed by {total:.0f} s in all, and the limit is {limit} s")
 
@@ -223,12 +229,12 @@ class TermPromises:
         begin, seen = event.announced_after, event.first_seen_at
         if reason.startswith(_AUTOMATIC):
             key = f"approve_user_{event.type.lower()}"
-            if key not in _DEFAULTS or self._term(event.group, key, begin, seen) is False:
+            if key not in DEFAULTS or self.term(event.group, key, begin, seen) is False:
                 self._report(now, f"{event} was approved automatically, and no policy says so")
         if reason.startswith(_BARE_DELETE):
             is_spot = any(vm.spot for vm in self._memory.plan.vms if vm.name in event.resources)
-            notice = self._term(event.group, "terminate_notice", begin, seen)
-            is_known = not is_spot and notice is not _UNKNOWN and notice is not None
+            notice = self.term(event.group, "terminate_notice", begin, seen)
+            is_known = not is_spot and notice is not UNKNOWN and notice is not None
             if is_known and not self._memory.members.may_be_spot.intersection(event.resources):
                 self._report(now, f"{event} had no notice, although its group has {notice} s of terminate notice")
         if reason.startswith(_IS_OFF):
@@ -247,7 +253,7 @@ class TermPromises:
         started = event.recorded_start
         if started is None or not event.takes_turns or event.started_at is None:
             return
-        quiet = self._term(event.group, "quiet_hours", event.announced_after, event.started_at)
+        quiet = self.term(event.group, "quiet_hours", event.announced_after, event.started_at)
         if isinstance(quiet, list) and any(_is_within(started, str(hours)) for hours in quiet):
             self._report(now, f"{event} started at {started:%H:%M:%S}, in the quiet hours {quiet}")
 

@@ -1,4 +1,4 @@
-"""The promises about the order of events, by their records; judged at the end, on a clock that was right.
+"""The promises about the order of events, by their records; judged at the end, as long as the clock was right.
 
 user operations, Preempt, Terminate   wait for a Started event of one of their VMs, and for nothing else
 platform maintenance                  waits for other maintenance and failures of its group too, in its turn
@@ -44,6 +44,10 @@ class _Span:
         self.is_maintenance = event.takes_turns
         self.is_quiet = any("quiet hours" in step.detail for step in timeline.steps)
 
+    def is_over_until(self, at: float) -> bool:
+        """Tell whether it is known to have ended before a second."""
+        return at == inf or self.event.is_over_since(at)
+
     @property
     def due_at(self) -> float:
         """When it was ready at the latest: its NotBefore had come."""
@@ -66,23 +70,24 @@ class TurnPromises:
 
     def settle(self, now: float) -> None:
         """Check all recorded events of each group against each other."""
-        if not self._memory.clock.is_steady(0.0, now):
-            return
+        right_until = self._memory.clock.right_until
         everything = [
             _Span(event, event.timeline)
             for event in self._memory.events.values()
             if event.timeline and event.timeline.steps and event.group
         ]
-        self._keeps_the_limit([span for span in everything if span.event.fields.get("source") == "User"], now)
+        if right_until > now:
+            self._keeps_the_limit([span for span in everything if span.event.fields.get("source") == "User"], now)
         by_group: dict[str, list[_Span]] = {}
         for span in everything:
             by_group.setdefault(span.event.group, []).append(span)
         for spans in by_group.values():
             spans.sort(key=lambda span: (span.started, span.ended, span.event.id))
             for one, other in combinations(spans, 2):
-                self._takes_turns(one, other, now)
-                self._is_asked_for_once(one, other, now)
-            for span in spans:
+                if one.is_over_until(right_until) and other.is_over_until(right_until):
+                    self._takes_turns(one, other, now)
+                    self._is_asked_for_once(one, other, now)
+            for span in (each for each in spans if each.is_over_until(right_until)):
                 self._waits_for_nothing_else(span, [each for each in spans if each is not span], now)
 
     def _keeps_the_limit(self, spans: list[_Span], now: float) -> None:
