@@ -338,6 +338,7 @@ def test_everything_is_stopped_at_once(chromium: Browser, prepared: tuple[ApiHar
         dialog = page.locator("dialog")
         expect(dialog).to_contain_text(f"canceled: {scheduled}")
         expect(dialog).to_contain_text("Freeze v-late")
+        expect(dialog.get_by_text("Freeze v-late")).to_have_count(1)
         dialog.get_by_role("button", name="Carry out").click()
         expect(dialog.get_by_role("button", name="Close")).to_be_visible()
         fleet = harness.node.replica.fleet

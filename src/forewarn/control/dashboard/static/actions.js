@@ -132,7 +132,7 @@ function told({ isDone, status, result }, failed, done = "", ifNone = "") {
   const lines = [];
   const secret = result.token ?? result.secret;
   if (secret) lines.push(`${text("secret")} ${secret}`);
-  for (const { event, without_notice: why, turn_after: after, earliest_start: start } of result.announcements ?? []) {
+  for (const { event, without_notice: why, turn_after: after, earliest_start: start } of (result.announcements ?? []).filter((each) => !result.canceled?.includes(each.event.id))) {
     const at = start ?? event.not_before;
     lines.push([`${event.type} ${event.resources.join(", ")}: ${event.status}`, at && `${text("from")} ${shown(new Date(at))}`, why, after?.length && `${text("behind")} ${after.map((id) => id.slice(0, 8)).join(", ")}`].filter(Boolean).join(" · "));
   }
