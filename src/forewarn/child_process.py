@@ -21,7 +21,7 @@ LONGEST = 500
 """Characters kept of a program's last line."""
 _STOPPING = 0.3
 """Seconds of grace when the caller itself stops."""
-_LOOK_AGAIN = 0.05
+_POLL_INTERVAL = 0.05
 _LAST_WORDS = 1.0
 """Seconds after the program's end for threads to hear what it said last; only a process left behind holds them up."""
 _DRAIN = 16
@@ -98,7 +98,7 @@ def run(
         if exit_ is None:
             # It hangs in the kernel, or is another user's by now; whenever it ends, it is to leave no zombie.
             threading.Thread(target=program.wait, name="reaper", daemon=True).start()
-        said_, complained = pipes.heard(program.stdout), pipes.heard(program.stderr)
+        said_, complained = pipes.received(program.stdout), pipes.received(program.stderr)
         return ProgramExit(_UNKNOWN if exit_ is None else exit_, cut_off, exit_ is None, said_, complained)
     finally:
         pipes.close()
@@ -121,14 +121,14 @@ def _wait(
         left = until - time.monotonic()
         if left <= 0:
             return "took too long and was stopped"
-        pipes.pump(min(left, _LOOK_AGAIN))
+        pipes.pump(min(left, _POLL_INTERVAL))
     return ""
 
 
 def _ends_within(seconds: float, program: "subprocess.Popen[bytes]", pipes: "_Pipes") -> None:
     until = time.monotonic() + seconds
     while program.poll() is None and (left := until - time.monotonic()) > 0:
-        pipes.pump(min(left, _LOOK_AGAIN))
+        pipes.pump(min(left, _POLL_INTERVAL))
 
 
 def _signal(program: "subprocess.Popen[bytes]", name: str) -> None:
@@ -147,11 +147,11 @@ class _Pipes:
         self._program = program
         self._most = most
         self._unsaid = memoryview(said)
-        self._heard = {program.stdout: bytearray(), program.stderr: bytearray()}
+        self._received = {program.stdout: bytearray(), program.stderr: bytearray()}
         self._begin()
 
-    def heard(self, pipe: IO[bytes] | None) -> str:
-        return bytes(self._heard[pipe]).decode(errors="replace")
+    def received(self, pipe: IO[bytes] | None) -> str:
+        return bytes(self._received[pipe]).decode(errors="replace")
 
     def drain(self) -> None:
         for _ in range(_DRAIN):
@@ -159,7 +159,7 @@ class _Pipes:
 
     def close(self) -> None:
         self._selector.close()
-        for pipe in (self._program.stdin, *self._heard):
+        for pipe in (self._program.stdin, *self._received):
             if pipe is not None:
                 pipe.close()
 
@@ -172,7 +172,7 @@ class _Pipes:
         for key, _ in self._selector.select(timeout):
             pipe: IO[bytes] = key.fileobj  # type: ignore[assignment]
             try:
-                is_open = self._say(pipe) if pipe is self._program.stdin else self._hear(pipe)
+                is_open = self._say(pipe) if pipe is self._program.stdin else self._receive(pipe)
             except BlockingIOError:
                 continue
             except OSError:
@@ -185,7 +185,7 @@ class _Pipes:
         import selectors  # noqa: PLC0415 Windows has none for pipes
 
         self._selector = selectors.DefaultSelector()
-        for pipe in (self._program.stdin, *self._heard):
+        for pipe in (self._program.stdin, *self._received):
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
                 events = selectors.EVENT_WRITE if pipe is self._program.stdin else selectors.EVENT_READ
@@ -195,14 +195,14 @@ class _Pipes:
         self._unsaid = self._unsaid[os.write(pipe.fileno(), self._unsaid) :]
         return bool(self._unsaid)
 
-    def _hear(self, pipe: IO[bytes]) -> bool:
+    def _receive(self, pipe: IO[bytes]) -> bool:
         chunk = os.read(pipe.fileno(), KEPT)
-        heard = self._heard[pipe]
+        received = self._received[pipe]
         if pipe is self._program.stderr:
-            heard += chunk
-            del heard[:-KEPT]
+            received += chunk
+            del received[:-KEPT]
         else:
-            heard += chunk[: self._most - len(heard)]
+            received += chunk[: self._most - len(received)]
         return bool(chunk)
 
 
@@ -224,13 +224,13 @@ class _ThreadPipes(_Pipes):
     def _begin(self) -> None:
         self._threads = [
             threading.Thread(target=self._move, args=(pipe,), daemon=True)
-            for pipe in (self._program.stdin, *self._heard)
+            for pipe in (self._program.stdin, *self._received)
         ]
         for thread in self._threads:
             thread.start()
 
     def _move(self, pipe: IO[bytes]) -> None:
-        move = self._say if pipe is self._program.stdin else self._hear
+        move = self._say if pipe is self._program.stdin else self._receive
         with suppress(OSError):
             while move(pipe):
                 pass

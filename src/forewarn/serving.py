@@ -118,8 +118,8 @@ async def _serve(
             )
             if peers:
                 reloader.read_peer_certificates = peers.read_certificates_again
-                control.plane.forwarder = peers.control
-                control.plane.cluster_status = peers.status.collect
+                control.context.forwarder = peers.control
+                control.context.cluster_status = peers.status.collect
             await control.open()
             if peers and control.app:
                 peers.answer_control(control.app)

@@ -169,9 +169,9 @@ def test_two_hosts_of_one_name_are_told_apart(tmp_path: Path) -> None:
     (tmp_path / "node.xml").write_text("<node/>")
     other = f"test://{tmp_path}/node.xml"
     with LibvirtSources([URI, other]) as sources, pytest.raises(BadInput, match="name them apart"):
-        sources.look()
+        sources.read()
     with LibvirtSources([f"h1={URI}", f"h2={other}"]) as sources:
-        assert [(each.host, len(each.machines)) for each in sources.look()] == [("h1", 1), ("h2", 0)]
+        assert [(each.host, len(each.machines)) for each in sources.read()] == [("h1", 1), ("h2", 0)]
 
 
 TWIN = f"""\

@@ -204,7 +204,7 @@ def test_a_subscription_is_for_groups_that_are_there() -> None:
 )
 def test_what_cannot_be_reached_is_refused_with_how_to_write_it(kind: SubscriptionKind, target: str) -> None:
     """When it is set, not when something happens."""
-    with pytest.raises(Refused, match=r"is no (web|mail) address; write it like"):
+    with pytest.raises(Refused, match=r"is not a valid (web|mail) address; write it like"):
         TokenHarness().subscribe(replace(HOOK, kind=kind, target=target))
 
 

@@ -27,7 +27,7 @@ from forewarn.wire.event_json import EventJson
 
 DEFAULT_ADDRESS = "/run/forewarn-agent/agent.sock"
 DEFAULT_STATE = Path("/var/lib/forewarn-agent")
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Timeout of a reply in seconds; waiting for changes has no timeout."""
 
 _LONGEST = 16 * 1024 * 1024
@@ -107,7 +107,7 @@ class AgentSocket:
         """Send a request and return the reply; changes received before it are queued."""
         connection = self._connected()
         try:
-            connection.settimeout(PATIENCE)
+            connection.settimeout(TIMEOUT)
             connection.sendall(write_line(request))
             while _is_change(line := self._line(connection)):
                 self._changes.append(_read(line, ChangeLine))
@@ -155,14 +155,14 @@ class AgentSocket:
 
 def _connect(place: LocalAddress) -> socket.socket:
     if isinstance(place, ListenAddress):
-        connection = socket.create_connection((place.host, place.port), PATIENCE)
+        connection = socket.create_connection((place.host, place.port), TIMEOUT)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
     if not hasattr(socket, "AF_UNIX"):
         raise OSError(0, "this system has no Unix sockets")
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TIMEOUT)
         connection.connect(str(place))
     except OSError:
         connection.close()

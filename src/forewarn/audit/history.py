@@ -97,7 +97,7 @@ class _HistoryReader:
         self._journal = journal
         self._fleet = fleet
         self._query = query
-        self._bearer = principal
+        self._principal = principal
         self._events: dict[str, Event | None] = {}
         groups = frozenset({query.group} if query.group else principal.groups)
         self._formatter = HistoryFormatter(self._event_of, self._group_of, HistoryFocus(query.vm, groups, query.host))
@@ -162,7 +162,7 @@ class _HistoryReader:
         query = self._query
         if query.event:
             return None
-        if not self._bearer.sees_all:
+        if not self._principal.sees_all:
             return self._owned()
         if query.vm:
             return [subject_of_vm(query.vm)]
@@ -172,7 +172,7 @@ class _HistoryReader:
 
     def _owned(self) -> list[str]:
         """Return the subjects of an owner's query: the VM or group that it names, else all of its groups."""
-        query, groups = self._query, self._bearer.groups
+        query, groups = self._query, self._principal.groups
         if query.vm and self._group_of(query.vm) in groups:
             return [subject_of_vm(query.vm)]
         named = groups & {query.group} if query.group else groups
@@ -248,11 +248,11 @@ class _HistoryReader:
             (not query.vm or query.vm in event.resources)
             and query.group in ("", event.group)
             and query.host in ("", event.host)
-            and self._bearer.sees(event.group)
+            and self._principal.sees(event.group)
         )
 
     def _fits(self, line: HistoryLine) -> bool:
-        query, principal = self._query, self._bearer
+        query, principal = self._query, self._principal
         if query.behind and not (line.place > query.behind if query.oldest_first else line.place < query.behind):
             return False
         return (

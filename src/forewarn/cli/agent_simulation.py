@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _Answer = TypeVar("_Answer")
 
-_LOOK_AGAIN = 0.05
+_POLL_INTERVAL = 0.05
 _SCHEDULED = show_status(EventStatus.SCHEDULED)
 _OPEN = (StepState.WAITING, StepState.RUNNING)
 _AFTERWARDS = timedelta(minutes=30)
@@ -134,7 +134,7 @@ async def _play(agent: "Agent", emulator: "Emulator", name: str, result: Simulat
     from forewarn.emulator.verbs import verb_announcing
 
     while agent.status().incarnation is None:  # noqa: ASYNC110 - the agent has no signal for it
-        await asyncio.sleep(_LOOK_AGAIN)
+        await asyncio.sleep(_POLL_INTERVAL)
     event = await _call_in_thread(lambda: emulator.do(verb_announcing(EventType(result.event)), vm=name)[0])
     is_moved = False
     while not (await _call_in_thread(lambda: event.is_over) and result.is_seen and not agent.status().events):
@@ -144,7 +144,7 @@ async def _play(agent: "Agent", emulator: "Emulator", name: str, result: Simulat
             # Approved or not, the preparation is complete: start the event.
             is_moved = True
             await _call_in_thread(lambda: emulator.advance(_AFTERWARDS))
-        await asyncio.sleep(_LOOK_AGAIN)
+        await asyncio.sleep(_POLL_INTERVAL)
     result.is_over = True
 
 

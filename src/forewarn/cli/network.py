@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound=Callable[..., object])
 _SETTLES_WITHIN = 0.3
 """Seconds within which related changes occur."""
-_LOOK_ANYWAY = 60.0
+_POLL_INTERVAL = 60.0
 """Seconds after which the network is checked without a change: the rules may have been flushed."""
 
 
@@ -112,7 +112,7 @@ def _follow(read: "Callable[[], Settings]", *, as_json: bool) -> None:
             if str(error) != trouble:
                 _warn(str(error))
             trouble = str(error)
-        news.wait(_LOOK_ANYWAY, _SETTLES_WITHIN)
+        news.wait(_POLL_INTERVAL, _SETTLES_WITHIN)
 
 
 @network.command

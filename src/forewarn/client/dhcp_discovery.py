@@ -13,7 +13,7 @@ from typing import Self
 from forewarn.client.dhcp import datagram, discover, endpoint_in, reply_in
 
 _SENT_AT = (0.0, 1.5, 4.0)
-_PATIENCE = 7.0
+_TIMEOUT = 7.0
 """Seconds. A server may check for three seconds whether the offered address is free."""
 _ETHERNET = 1
 _IP = 0x0800
@@ -76,7 +76,7 @@ def _listen(interfaces: list[_DhcpInterface]) -> tuple[str, ...]:
     with selectors.DefaultSelector() as selector:
         for interface in interfaces:
             selector.register(interface.socket, selectors.EVENT_READ, interface)
-        while interfaces and (left := began + _PATIENCE - monotonic()) > 0:
+        while interfaces and (left := began + _TIMEOUT - monotonic()) > 0:
             if due and monotonic() - began >= due[0]:
                 due.pop(0)
                 for interface in interfaces:

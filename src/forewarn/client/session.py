@@ -140,7 +140,7 @@ class ClientSession:
             version = self.versions.version
             target = f"{found.endpoint.path}?api-version={version}"
             reply = yield SendRequest(endpoint=found.endpoint, target=target, headers=headers, seconds=limit)
-            answer = _heard(found.endpoint, reply)
+            answer = _response_of(found.endpoint, reply)
             if not self.versions.refused(answer):
                 break
         if answer.status == 400:
@@ -214,7 +214,7 @@ class ClientSession:
     def _reported_name(self) -> Steps[str]:
         found = yield from self.find()
         target = f"{found.endpoint.name_path}?api-version={_NAME_VERSION}&format=text"
-        answer = _heard(
+        answer = _response_of(
             found.endpoint, (yield SendRequest(endpoint=found.endpoint, target=target, seconds=self._limit))
         )
         if answer.status in (403, 410, 429) or answer.status >= 500:
@@ -245,7 +245,7 @@ class ClientSession:
             reply = yield SendRequest(
                 endpoint=found.endpoint, method="POST", target=target, body=body, seconds=self._limit
             )
-            answer = _heard(found.endpoint, reply)
+            answer = _response_of(found.endpoint, reply)
             if answer.status == 200:
                 return
             if answer.status != 400:
@@ -308,7 +308,7 @@ class ClientSession:
         return min(at_most, trouble.patience)
 
 
-def _heard(endpoint: EndpointUrl, reply: object) -> HttpResponse:
+def _response_of(endpoint: EndpointUrl, reply: object) -> HttpResponse:
     match reply:
         case HttpResponse():
             return reply

@@ -36,7 +36,7 @@ _PAUSE = timedelta(seconds=5)
 _LONGEST_DRAIN = timedelta(seconds=10)
 """How long a node that stops waits for the next leader."""
 _MARKS = 100
-_LOOK_EVERY = timedelta(seconds=0.5)
+_POLL_INTERVAL = timedelta(seconds=0.5)
 _BEHIND = "behind"
 _UNREACHABLE = "cluster"
 
@@ -73,7 +73,7 @@ class ClusterNode:
         self._is_draining = False
         self._news = asyncio.Event()
         self._adjusting: asyncio.Task[None] | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
         self._applying: asyncio.Task[None] | None = None
         self._known: KnownLeader | None = None
         self._current_at = node.clock.seconds()
@@ -158,12 +158,12 @@ class ClusterNode:
         self.follower.start()
         await self.membership.start()
         self._adjusting = asyncio.create_task(self._run())
-        self._looking = asyncio.create_task(self._look())
+        self._polling = asyncio.create_task(self._poll())
 
     async def stop(self) -> None:
         """Resign, follow no more, and leave the cluster."""
         self.membership.is_candidate = False
-        tasks = [task for task in (self._looking, self._adjusting) if task]
+        tasks = [task for task in (self._polling, self._adjusting) if task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -216,11 +216,11 @@ class ClusterNode:
                 log.exception("this node cannot lead")
                 await self._leave_to_others()
 
-    async def _look(self) -> None:
+    async def _poll(self) -> None:
         """Report when this node is behind, and answer VMs or not, as the settings say."""
         while True:
             self._note_age()
-            await self._pause(_LOOK_EVERY)
+            await self._pause(_POLL_INTERVAL)
 
     def _note_age(self) -> None:
         metadata, warnings = self._assembly.metadata, self._node.warnings

@@ -26,7 +26,7 @@ from forewarn.journal.shared import SharedJournal
 from forewarn.wiring import Assembly, limits_of
 
 _TOPIC = "cluster_certificate"
-_LOOK_EVERY = timedelta(hours=1)
+_POLL_INTERVAL = timedelta(hours=1)
 
 
 class ClusterPeers:
@@ -131,4 +131,4 @@ class ClusterPeers:
             self._node.warnings[_TOPIC] = warning
         else:
             self._node.warnings.pop(_TOPIC, None)
-        self._timer = self._node.clock.call_later(_LOOK_EVERY, self._check_certificate)
+        self._timer = self._node.clock.call_later(_POLL_INTERVAL, self._check_certificate)

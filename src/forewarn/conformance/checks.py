@@ -57,7 +57,7 @@ class Check(msgspec.Struct, Generic[_Subject], frozen=True):
     """The check of a rule."""
 
     when: CheckTiming
-    look: Callable[[_Subject], Iterator[CheckResult]]
+    run: Callable[[_Subject], Iterator[CheckResult]]
 
 
 class Checks(dict[str, Check[_Subject]]):
@@ -68,19 +68,19 @@ class Checks(dict[str, Check[_Subject]]):
     ) -> Callable[[Callable[[_Subject], Iterator[CheckResult]]], Callable[[_Subject], Iterator[CheckResult]]]:
         """Register a function under its own name."""
 
-        def taken(look: Callable[[_Subject], Iterator[CheckResult]]) -> Callable[[_Subject], Iterator[CheckResult]]:
-            self[look.__name__.replace("_", "-")] = Check(when, look)
-            return look
+        def taken(run: Callable[[_Subject], Iterator[CheckResult]]) -> Callable[[_Subject], Iterator[CheckResult]]:
+            self[run.__name__.replace("_", "-")] = Check(when, run)
+            return run
 
         return taken
 
 
-def require_results(looks: Iterable[CheckResult], otherwise: str) -> Iterator[CheckResult]:
+def require_results(results: Iterable[CheckResult], otherwise: str) -> Iterator[CheckResult]:
     """Yield the results; raise NotObserved with the reason if there are none."""
     is_empty = True
-    for look in looks:
+    for result in results:
         is_empty = False
-        yield look
+        yield result
     if is_empty:
         raise NotObserved(otherwise)
 
@@ -97,11 +97,11 @@ def is_good(findings: Iterable[RuleFinding], *, requires_all: bool = False) -> b
     )
 
 
-def conclude(rule: str, promise: str, looks: Iterator[CheckResult], *, is_binding: bool = True) -> RuleFinding:
+def conclude(rule: str, promise: str, results: Iterator[CheckResult], *, is_binding: bool = True) -> RuleFinding:
     """Return the finding of several results: the first that is not kept counts."""
     last = None
     try:
-        for last in looks:
+        for last in results:
             if not last.is_kept:
                 return RuleFinding(
                     rule, RuleOutcome.BREACH if is_binding else RuleOutcome.DIFFERS, last.expected, last.seen
@@ -109,5 +109,5 @@ def conclude(rule: str, promise: str, looks: Iterator[CheckResult], *, is_bindin
     except NotObserved as why:
         return RuleFinding(rule, RuleOutcome.NOT_SEEN, promise, str(why))
     if last is None:
-        return RuleFinding(rule, RuleOutcome.NOT_SEEN, promise, "there was nothing to look at")
+        return RuleFinding(rule, RuleOutcome.NOT_SEEN, promise, "there was nothing to result at")
     return RuleFinding(rule, RuleOutcome.KEPT, last.expected, last.seen)

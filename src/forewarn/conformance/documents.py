@@ -145,12 +145,12 @@ def _is_rfc_1123(text: str) -> bool:
 
 @CHECKS.add(CheckTiming.ON_AN_EVENT)
 def not_before_is_empty_once_started(inspection: Inspection) -> Iterator[CheckResult]:
-    looks = (
+    results = (
         CheckResult('NotBefore ""', repr(event.get("NotBefore")), event.get("NotBefore") == "")
         for event in inspection.events
         if event.get("EventStatus") == STARTED
     )
-    yield from require_results(looks, "no event was seen Started; start one with --approve")
+    yield from require_results(results, "no event was seen Started; start one with --approve")
 
 
 @CHECKS.add(CheckTiming.ON_AN_EVENT)
@@ -170,11 +170,11 @@ def duration(inspection: Inspection) -> Iterator[CheckResult]:
 @CHECKS.add(CheckTiming.ON_AN_EVENT)
 def gone_when_done(inspection: Inspection) -> Iterator[CheckResult]:
     last = inspection.evidence.documents[-1]
-    looks = (
+    results = (
         CheckResult("it is gone", "it is gone", is_kept=True)
         for event in inspection.events
         if event.get("EventStatus") == STARTED and last.event(event.get("EventId")) is None
     )
     yield from require_results(
-        looks, "no event was seen to end; start one with --approve, and wait longer with --wait"
+        results, "no event was seen to end; start one with --approve, and wait longer with --wait"
     )

@@ -117,33 +117,37 @@ def collect_evidence(server: Server, plan: InspectionPlan) -> Evidence:
     """Bring an event about, as far as the plan allows, and watch it to its end."""
     evidence = Evidence()
 
-    def look() -> ShownDocument:
+    def read_document() -> ShownDocument:
         shown = ShownDocument(server.get())
         evidence.documents.append(shown)
         return shown
 
-    shown = look()
+    shown = read_document()
     for trigger in plan.triggers:
         _run(trigger)
     if not shown.events or plan.triggers:
-        shown = _until(look, lambda shown: len(shown.scheduled) >= max(1, len(plan.triggers)), plan.wait)
+        shown = _until(read_document, lambda shown: len(shown.scheduled) >= max(1, len(plan.triggers)), plan.wait)
     evidence.views = {each.name: ShownDocument(server.get(version=each.name)) for each in API_VERSIONS}
     if shown.scheduled and plan.approves:
-        _approve(server, evidence, look, shown, plan.patience)
+        _approve(server, evidence, read_document, shown, plan.patience)
     if any(shown.events for shown in evidence.documents):
-        _until(look, lambda shown: not shown.events, plan.wait)
+        _until(read_document, lambda shown: not shown.events, plan.wait)
     return evidence
 
 
 def _approve(
-    server: Server, evidence: Evidence, look: Callable[[], ShownDocument], shown: ShownDocument, patience: float
+    server: Server,
+    evidence: Evidence,
+    read_document: Callable[[], ShownDocument],
+    shown: ShownDocument,
+    patience: float,
 ) -> None:
     evidence.approved = shown.scheduled
     ids = [str(each.get("EventId")) for each in evidence.approved]
     answers = evidence.answers
     answers["with an unknown id"] = server.post(_body(ids[0], str(uuid4())))
     answers["with no id"] = server.post(b'{"StartRequests":[{"EventId":"%b"},{}]}' % ids[0].encode())
-    evidence.after_partial = look()
+    evidence.after_partial = read_document()
     waiter = threading.Thread(
         target=_wait_for_change, args=(server, evidence, evidence.after_partial.reply, patience)
     )
@@ -158,10 +162,10 @@ def _approve(
     def has_started(shown: ShownDocument) -> bool:
         return not any(shown.event(each) in shown.scheduled for each in ids)
 
-    after = _until(look, has_started, patience)
+    after = _until(read_document, has_started, patience)
     if "as shown" not in answers and all(after.event(each) in after.scheduled for each in ids):
         answers["as shown"] = server.post(_body(*ids))
-        after = _until(look, has_started, patience)
+        after = _until(read_document, has_started, patience)
         evidence.is_other_case_ignored = has_started(after)
     evidence.after_approval = after
     waiter.join()
@@ -182,7 +186,7 @@ def _approve(
         "with a text": server.post(b'{"DocumentIncarnation":"5","Other":1,' + body.removeprefix(b"{")),
     }
     # Where it ended meanwhile, a refusal says nothing.
-    is_over = look().event(present) is None
+    is_over = read_document().event(present) is None
     answers |= {name: reply for name, reply in again.items() if not (is_over and reply.status == 400)}
 
 
@@ -199,11 +203,11 @@ def _body(*ids: str) -> bytes:
 
 
 def _until(
-    look: Callable[[], ShownDocument], holds: Callable[[ShownDocument], bool], seconds: float
+    read_document: Callable[[], ShownDocument], holds: Callable[[ShownDocument], bool], seconds: float
 ) -> ShownDocument:
     """Look until it holds, at most so long; return the last that was shown."""
     end = time.monotonic() + seconds
-    while not holds(shown := look()) and time.monotonic() < end:
+    while not holds(shown := read_document()) and time.monotonic() < end:
         time.sleep(_PERIOD)
     return shown
 

@@ -38,7 +38,7 @@ def inspect(
             findings[rule.name] = RuleFinding(rule.name, RuleOutcome.NOT_SEEN, promised(rule), why)
         else:
             is_binding = is_ours or rule.by is AZURE
-            findings[rule.name] = conclude(rule.name, promised(rule), check.look(inspection), is_binding=is_binding)
+            findings[rule.name] = conclude(rule.name, promised(rule), check.run(inspection), is_binding=is_binding)
     return [findings[name] for name in BY_NAME if name in findings]
 
 

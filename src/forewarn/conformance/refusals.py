@@ -31,10 +31,10 @@ _AS_BYTES = {
 
 
 def _sends(status: int, what: str, request: str) -> Callable[[Inspection], Iterator[CheckResult]]:
-    def look(inspection: Inspection) -> Iterator[CheckResult]:
+    def run(inspection: Inspection) -> Iterator[CheckResult]:
         yield inspection.server.send(request.encode()).has_status(status, what)
 
-    return look
+    return run
 
 
 CHECKS.update({name: Check(CheckTiming.ALWAYS, _sends(*request)) for name, request in _AS_BYTES.items()})

@@ -98,7 +98,7 @@ def _view(version: str) -> None:
     expected = shown_fields(BY_NAME[version])
     words = {TYPES[each] for each in BY_NAME[version].types}
 
-    def look(inspection: Inspection) -> Iterator[CheckResult]:
+    def run(inspection: Inspection) -> Iterator[CheckResult]:
         shown = inspection.evidence.views[version]
         yield shown.reply.has_status(200, f"api-version={version}")
         newest = inspection.evidence.views[NEWEST.name].events
@@ -117,7 +117,7 @@ def _view(version: str) -> None:
         if not shown.events:
             raise NotObserved("there was no event that this version shows; make one with --trigger")
 
-    CHECKS[f"version-{version}"] = Check(CheckTiming.ON_AN_EVENT, look)
+    CHECKS[f"version-{version}"] = Check(CheckTiming.ON_AN_EVENT, run)
 
 
 for _version in BY_NAME:

@@ -16,10 +16,10 @@ def report_impact(fleet: Fleet, command: ReportImpact, now: datetime) -> Iterato
     event = fleet.events.get(command.event)
     if event is None or event.status is not EventStatus.STARTED:
         return
-    strangers = sorted({host for host in command.hosts.values() if host not in fleet.hosts})
+    unknown_hosts = sorted({host for host in command.hosts.values() if host not in fleet.hosts})
     arrivals = {host for name, host in command.hosts.items() if _has_left(fleet, event, name, host)}
     failed = sorted(host for host in arrivals if fleet.state_of(host) is HostState.FAILED)
-    unplaced = f"moved to {', '.join(strangers)}, which the fleet does not know" if strangers else ""
+    unplaced = f"moved to {', '.join(unknown_hosts)}, which the fleet does not know" if unknown_hosts else ""
     lost = f"moved to {', '.join(failed)}, which has failed meanwhile" if failed else ""
     if command.result is ImpactResult.FAILED or lost:
         reason = command.detail or ("" if lost else "the driver gave no reason")

@@ -62,7 +62,7 @@ class HttpCodec:
         """Its headers, unchanged."""
         self._largest = largest
         """Limit of a body in bytes; None if it is unlimited, for users that read it in pieces."""
-        self._heard = 0
+        self._byte_count = 0
         self._received = bytearray()
         self._lines: list[bytes] = []
         """The part of the head received so far."""
@@ -80,7 +80,7 @@ class HttpCodec:
     @property
     def has_received(self) -> bool:
         """Return whether any byte of the current response was received."""
-        return self._heard > 0
+        return self._byte_count > 0
 
     def encode(self, request: HttpRequest) -> bytes:
         """Return the bytes of a request; raise ValueError for characters that a header cannot contain."""
@@ -91,7 +91,7 @@ class HttpCodec:
         for name, value in (("method", request.method), ("target", request.target), *headers):
             if not _CONTROL.isdisjoint(name + value) or (name == "target" and " " in value):
                 raise ValueError(f"the request's {name} holds characters that cannot be sent")
-        self.is_open, self._heard, self._is_whole, self._step = False, 0, False, self._read_head
+        self.is_open, self._byte_count, self._is_whole, self._step = False, 0, False, self._read_head
         self.status, self._has_no_body = 0, request.method == "HEAD"
         self._lines.clear()
         self._head_size = 0
@@ -101,8 +101,8 @@ class HttpCodec:
 
     def feed(self, data: bytes) -> HttpResponse | None:
         """Parse received bytes (none at the end of the connection); return the response once it is complete."""
-        self._heard += len(data)
-        if self._largest is not None and self._heard > self._largest + _HEAD:
+        self._byte_count += len(data)
+        if self._largest is not None and self._byte_count > self._largest + _HEAD:
             raise self._too_much()
         self._received += data
         while not self._is_whole and self._step():

@@ -46,7 +46,7 @@ EXPECTED_CALL = 30.0
 _LONGEST_WORDS = 1000
 """Characters kept of what a driver says; they stand in the journal, in the log and in notifications."""
 _MEMBERS = ("perform", "outcome_of", "close")
-_LOOK_AGAIN = 0.1
+_POLL_INTERVAL = 0.1
 """Seconds after which it is looked again whether a driver may be called."""
 
 
@@ -120,7 +120,7 @@ class DriverCalls:
             outcome = await self._try(about, lambda: self._call(name, fields, term, call), name)
             if outcome is not None:
                 return outcome
-            await asyncio.sleep(_LOOK_AGAIN)
+            await asyncio.sleep(_POLL_INTERVAL)
 
     def _call(
         self, name: str, fields: dict[str, str], term: int, call: Callable[[Any], object]

@@ -61,12 +61,12 @@ class EventTimers:
             timer.cancel()
         self._timers.clear()
         if self._by_time:
-            self._timers.append(self._clock.call_at(self._by_time[0][0], self._look))
+            self._timers.append(self._clock.call_at(self._by_time[0][0], self._ring_due))
         if self._by_seconds:
             left = max(0.0, self._by_seconds[0][0] - self._clock.seconds())
-            self._timers.append(self._clock.call_later(timedelta(seconds=left), self._look))
+            self._timers.append(self._clock.call_later(timedelta(seconds=left), self._ring_due))
 
-    def _look(self) -> None:
+    def _ring_due(self) -> None:
         now, seconds = self._clock.now(), self._clock.seconds() + _EXACT
         due: dict[str, None] = {}
         while self._by_time and self._by_time[0][0] <= now and len(due) < _TOGETHER:

@@ -15,7 +15,7 @@ from forewarn.threads import THREADS
 
 _Result = TypeVar("_Result")
 
-_LOOKED_AT = 1_000
+_MOST_READ = 1_000
 """Finished events that a prediction is made from."""
 _KEPT_FOR = 60.0
 """Seconds after which these are read again."""
@@ -40,9 +40,9 @@ class ExperienceReader:
 
     def _read(self) -> Experience:
         journal = self._node.journal
-        ended = journal.history(FINISHED, limit=_LOOKED_AT)
+        ended = journal.history(FINISHED, limit=_MOST_READ)
         ids = dict.fromkeys(fact.event for entry in ended for fact in entry.facts if isinstance(fact, EventEnded))
-        lives = [journal.history(subject_of_event(id_)) for id_ in list(ids)[-_LOOKED_AT:]]
+        lives = [journal.history(subject_of_event(id_)) for id_ in list(ids)[-_MOST_READ:]]
         names = dict.fromkeys(
             fact.rollout
             for entry in journal.history(ROLLOUTS, limit=10)

@@ -29,10 +29,10 @@ class SnapshotScheduler:
         return self._keeping is None
 
     def load(self, fleet: Fleet) -> None:
-        self._look_soon()
+        self._check_soon()
 
     def publish(self, commit: Commit) -> None:
-        self._look_soon()
+        self._check_soon()
 
     async def stop(self) -> None:
         if self._timer:
@@ -41,14 +41,14 @@ class SnapshotScheduler:
             self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
 
-    def _look_soon(self) -> None:
+    def _check_soon(self) -> None:
         if self._timer is None and self._keeping is None:
             self._set_timer()
 
     def _set_timer(self) -> None:
-        self._timer = self._node.clock.call_later(_CHECK_INTERVAL, self._look)
+        self._timer = self._node.clock.call_later(_CHECK_INTERVAL, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         self._keeping = asyncio.create_task(self._keep())
 

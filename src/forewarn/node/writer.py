@@ -527,10 +527,10 @@ def _answer_mistake(command: Command, reply: _Reply, error: BaseException) -> No
     _resolve(reply, ForewarnError("nothing was changed: the service made a mistake; its log says more"))
 
 
-def _resolve(reply: "asyncio.Future[_Value]", word: _Value | ForewarnError) -> None:
+def _resolve(reply: "asyncio.Future[_Value]", result: _Value | ForewarnError) -> None:
     if reply.done():
         return  # the caller has gone
-    if isinstance(word, ForewarnError):
-        reply.set_exception(word)
+    if isinstance(result, ForewarnError):
+        reply.set_exception(result)
     else:
-        reply.set_result(word)
+        reply.set_result(result)

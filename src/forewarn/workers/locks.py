@@ -23,7 +23,7 @@ _FLOCK = "hhqqi4x"
 """The kernel's ``struct flock``: type, whence, start, length, process."""
 _END = 1 << 40
 """Above the largest id of a process."""
-_LOOK_AGAIN = 0.02
+_POLL_INTERVAL = 0.02
 
 
 def hold(directory: Path) -> int:
@@ -68,7 +68,7 @@ async def end_others(directory: Path, keep: Callable[[int], bool], grace: float 
         for process in others:
             _send(process, number, directory)
         while loop.time() - since < grace and set(others) & set(holders(directory)):  # noqa: ASYNC110
-            await asyncio.sleep(_LOOK_AGAIN)  # the kernel tells of no lock that is released
+            await asyncio.sleep(_POLL_INTERVAL)  # the kernel tells of no lock that is released
         number, since = signal.SIGKILL, loop.time()
 
 

@@ -526,4 +526,4 @@ def test_who_shows_no_token_in_time_is_let_go(tmp_path: Path) -> None:
     async def check(agent: FakeAgent) -> None:
         assert "no token within" in (await (await agent.program()).hears())["error"]
 
-    run(tmp_path, check, LOOPBACK, patience=0.0)
+    run(tmp_path, check, LOOPBACK, timeout=0.0)

@@ -22,12 +22,12 @@ LOOPBACK = ListenAddress("127.0.0.1", 0)
 def visit(
     check: Callable[[StatusServer], Awaitable[None]],
     result: Callable[[], AgentStatus] = lambda: status(view()),
-    patience: float = status_server.PATIENCE,
+    timeout: float = status_server.TIMEOUT,
 ) -> None:
     """Run a front for as long as the check takes."""
 
     async def run() -> None:
-        opened = StatusServer(LOOPBACK, result, RunCounters(), patience=patience)
+        opened = StatusServer(LOOPBACK, result, RunCounters(), timeout=timeout)
         await opened.open()
         try:
             async with asyncio.timeout(60):
@@ -157,7 +157,7 @@ def test_who_stays_silent_is_let_go() -> None:
     async def check(opened: StatusServer) -> None:
         assert await said(opened, b"GET /metrics HT") == b""
 
-    visit(check, patience=0.05)
+    visit(check, timeout=0.05)
 
 
 def test_connections_are_bounded() -> None:
@@ -167,7 +167,7 @@ def test_connections_are_bounded() -> None:
         silent = [
             await asyncio.open_connection("127.0.0.1", opened.port) for _ in range(status_server.MOST_CONNECTIONS)
         ]
-        async with asyncio.timeout(status_server.PATIENCE / 2):  # nobody else is let go so soon
+        async with asyncio.timeout(status_server.TIMEOUT / 2):  # nobody else is let go so soon
             assert await said(opened, b"") == b""
         for _, writer in silent:
             writer.close()
@@ -192,7 +192,7 @@ def test_closing_lets_go_of_who_asks() -> None:
         await opened.close()
         writer.close()
 
-    asyncio.run(asyncio.wait_for(run(), status_server.PATIENCE / 2))
+    asyncio.run(asyncio.wait_for(run(), status_server.TIMEOUT / 2))
 
 
 def test_a_port_that_is_taken_is_named() -> None:

@@ -73,7 +73,7 @@ async def leader_port(authority: Authority, leader: Leader, *, is_leading: bool 
 
 @asynccontextmanager
 async def follower_of(
-    authority: Authority, leader: KnownLeader | None, patience: float = 5.0, here: Leader | None = None
+    authority: Authority, leader: KnownLeader | None, seconds: float = 5.0, here: Leader | None = None
 ) -> AsyncIterator[Follower]:
     replica = Replica(MemoryJournal())
     replica.load(Recovered(Fleet(), 0))
@@ -81,7 +81,7 @@ async def follower_of(
     replica.subscribe(waiter)
     leadership = FixedLeadership(leader)
     async with peer_client(authority.files()) as client:
-        forwarding = CommandForwarding(client, leadership, waiter, (here or Leader()).begin, patience)
+        forwarding = CommandForwarding(client, leadership, waiter, (here or Leader()).begin, seconds)
         yield Follower(forwarding, leadership, replica)
         await forwarding.stop()
     await replica.close()
@@ -176,7 +176,7 @@ async def test_a_node_that_leads_no_more_names_the_one_that_does(authority: Auth
     async with (
         leader_port(authority, new) as new_port,
         leader_port(authority, old, is_leading=False) as old_port,
-        follower_of(authority, old_port.known(term=1), patience=0.0) as follower,
+        follower_of(authority, old_port.known(term=1), seconds=0.0) as follower,
     ):
         old_port.leadership.leader = new_port.known(term=2)
         await follower.submit(ENROL)
@@ -189,7 +189,7 @@ async def test_nodes_that_name_each_other_are_not_asked_for_ever(authority: Auth
     leader = Leader()
     async with (
         leader_port(authority, leader, is_leading=False) as port,
-        follower_of(authority, port.known(term=2), patience=0.0) as follower,
+        follower_of(authority, port.known(term=2), seconds=0.0) as follower,
     ):
         port.leadership.leader = port.known(term=2)
         with pytest.raises(Unavailable, match="does not lead any more"):
@@ -215,7 +215,7 @@ async def test_a_command_waits_some_time_for_a_leader(authority: Authority) -> N
 @on_both_loops
 async def test_without_a_leader_the_service_is_unavailable(authority: Authority) -> None:
     """Nothing was done; the caller may ask again."""
-    async with follower_of(authority, None, patience=0.0) as follower:
+    async with follower_of(authority, None, seconds=0.0) as follower:
         with pytest.raises(Unavailable, match="no node leads at present") as refused:
             await follower.submit(ENROL)
         assert not isinstance(refused.value, OutcomeUnknown)

@@ -60,7 +60,7 @@ class Pair:
         leader.run(self._open_port)
         waiter = RevisionWaiter(follower.node.replica)
         follower.node.replica.subscribe(waiter)
-        follower.context.forwarder = ControlForwarding(self.client, self.known, waiter, patience=1.0)
+        follower.context.forwarder = ControlForwarding(self.client, self.known, waiter, timeout=1.0)
 
     async def _open_port(self) -> None:
         listening = listen(ListenAddress("127.0.0.1", 0))

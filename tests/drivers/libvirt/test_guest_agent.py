@@ -20,7 +20,7 @@ def test_the_address_is_the_one_that_the_guest_agent_tells(daemons: Daemons, tmp
     """No DHCP server and no neighbour knows it; and while the guest is paused, what was known stays."""
     guest = daemons.boot(WORDS.format(address=f"{ADDRESS}/24"), DEVICES.format(mac=MAC), with_agent)
     with LibvirtSources([f"h1={daemons.uris['h1']}"]) as sources:
-        wait_for(lambda: bool(sources.look()[0].machines[0].address), "the agent to be asked")
+        wait_for(lambda: bool(sources.read()[0].machines[0].address), "the agent to be asked")
         wanted = LibvirtImport(sources, FileTarget(tmp_path / "fleet.toml"))
         plan = wanted.plan()
         wanted.write(plan)

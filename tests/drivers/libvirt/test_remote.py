@@ -40,7 +40,7 @@ def test_machines_behind_ssh_are_driven_and_seen(daemons: Daemons, ssh: SshServe
 
     assert carried_out(driver, guest.impact(EventType.FREEZE, duration=0)) == ImpactDone()
     with LibvirtSources([f"h1={ssh.uri()}"]) as sources:
-        assert [machine.name for machine in sources.look()[0].machines] == [guest.name]
+        assert [machine.name for machine in sources.read()[0].machines] == [guest.name]
     driver._ours.clear()
     guest.domain.destroy()
     wait_for(lambda: ObservationKind.STOPPED in [sight.what for sight in seen], "the end of the guest to be seen")

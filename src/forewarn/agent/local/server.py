@@ -8,7 +8,7 @@ from pathlib import Path
 
 from forewarn import socket_files
 from forewarn.agent.decision.holds import Holds, read_holder
-from forewarn.agent.local import address as places
+from forewarn.agent.local import address
 from forewarn.agent.local.address import LocalAddress
 from forewarn.agent.local.connection import CLOSE_TIMEOUT, LocalConnection
 from forewarn.agent.local.protocol import (
@@ -32,7 +32,7 @@ from forewarn.wire.document import ScheduledEvent
 from forewarn.wire.event_json import make_event_json
 
 MOST_CONNECTIONS = 64
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds within which a program on a port must send the token."""
 _TURNS = 4
 """Iterations of the event loop after which connections being accepted or aborted have been handled."""
@@ -59,7 +59,7 @@ class LocalServer:
         ready: OnReady,
         clock: Clock,
         most_connections: int = MOST_CONNECTIONS,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
         close_timeout: float = CLOSE_TIMEOUT,
     ) -> None:
         self._place = place
@@ -72,7 +72,7 @@ class LocalServer:
         self._ready = ready
         self._clock = clock
         self._most_connections = most_connections
-        self._patience = patience
+        self._timeout = timeout
         self._close_timeout = close_timeout
         self._holds = Holds()
         self._connections: set[LocalConnection] = set()
@@ -84,10 +84,10 @@ class LocalServer:
     async def open(self) -> None:
         """Start listening; raise BadInput or Unavailable with the remedy."""
         loop = asyncio.get_running_loop()
-        listener = places.listen(self._place)
+        listener = address.listen(self._place)
         if isinstance(self._place, ListenAddress):
             try:
-                self._token = places.make_token(self._token_file)
+                self._token = address.make_token(self._token_file)
             except ForewarnError:
                 listener.close()
                 raise
@@ -157,12 +157,12 @@ class LocalServer:
                 f"{self._most_connections} programs are connected already; disconnect one of them first"
             )
         elif not connection.is_trusted:
-            asyncio.get_running_loop().call_later(self._patience, self._expect_token, connection)
+            asyncio.get_running_loop().call_later(self._timeout, self._expect_token, connection)
 
     def _expect_token(self, connection: LocalConnection) -> None:
         if not connection.is_trusted:
             connection.close_with_error(
-                f"no token within {self._patience:.0f} seconds; send the token from {self._token_file}"
+                f"no token within {self._timeout:.0f} seconds; send the token from {self._token_file}"
             )
 
     def _on_disconnect(self, connection: LocalConnection) -> None:

@@ -15,7 +15,7 @@ from forewarn.core.errors import Unavailable
 
 LONGEST_HEAD = 8 * 1024
 MOST_CONNECTIONS = 16
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds for the whole request and response."""
 
 _JSON = "application/json"
@@ -45,13 +45,13 @@ class StatusServer:
         status: Callable[[], AgentStatus],
         counters: RunCounters,
         handlers: Iterable[str] = (),
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
     ) -> None:
         self._endpoint = endpoint
         self._status = status
         self._counters = counters
         self._handlers = tuple(handlers)
-        self._patience = patience
+        self._timeout = timeout
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._answers: dict[str, Callable[[], _StatusResponse]] = {
@@ -97,7 +97,7 @@ class StatusServer:
         self._connections.add(task)
         try:
             if len(self._connections) <= MOST_CONNECTIONS:
-                async with asyncio.timeout(self._patience):
+                async with asyncio.timeout(self._timeout):
                     await self._serve(reader, writer)
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             writer.transport.abort()

@@ -106,7 +106,11 @@ def _owners(endpoint: ListenAddress) -> dict[int, str]:
             for line in file.read_text("ascii").splitlines()[1:]:
                 _, local, _, state, *_ = fields = line.split()
                 address, _, port = local.partition(":")
-                if state == _LISTEN and int(port, 16) == endpoint.port and _address(address) in _heard(endpoint.host):
+                if (
+                    state == _LISTEN
+                    and int(port, 16) == endpoint.port
+                    and _address(address) in _listening_addresses(endpoint.host)
+                ):
                     found[int(fields[9])] = ""
     for link in Path("/proc").glob("[0-9]*/fd/*") if found else ():
         try:
@@ -128,6 +132,6 @@ def _address(written: str) -> str:
     return str(getattr(found, "ipv4_mapped", None) or found)
 
 
-def _heard(host: str) -> set[str]:
+def _listening_addresses(host: str) -> set[str]:
     """Return the addresses that a listener may be bound to which hears this one."""
     return {str(each[4][0]) for each in socket.getaddrinfo(host, None)} | {"0.0.0.0", "::"}  # noqa: S104

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_LOOK_EVERY = 0.1
+_POLL_INTERVAL = 0.1
 
 
 @contextmanager
@@ -43,7 +43,7 @@ if sys.platform == "win32":
         if msvcrt.kbhit():
             first = msvcrt.getwch()
             return first + msvcrt.getwch() if first in "\xe0\0" else first
-        time.sleep(_LOOK_EVERY)
+        time.sleep(_POLL_INTERVAL)
         return ""
 
 else:
@@ -64,7 +64,7 @@ else:
         import os
         import select
 
-        ready, _, _ = select.select([sys.stdin], [], [], _LOOK_EVERY)
+        ready, _, _ = select.select([sys.stdin], [], [], _POLL_INTERVAL)
         if not ready:
             return ""
         return os.read(sys.stdin.fileno(), 16).decode(errors="replace")

@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 _SETTLES_WITHIN = 0.5
 """Seconds within which libvirt reports related changes."""
-_LOOK_ANYWAY = 60.0
+_POLL_INTERVAL = 60.0
 """Seconds after which libvirt is read without a notification: a connection may have been lost."""
 _TRY_AGAIN = 5.0
 """Seconds after which a refused change is retried: an event may have blocked it."""
@@ -31,7 +31,7 @@ class LibvirtImport:
     def plan(self) -> ImportPlan:
         # Read the fleet first: a later deletion makes the plan outdated, and it is refused.
         declared = self._target.read()
-        found = self._sources.look()
+        found = self._sources.read()
         known = {uuid_of(vm) for vm in declared.vms.values()}
         there = {machine.uuid for inventory in found for machine in inventory.machines}
         # A VM that has left the fleet was deleted; libvirt is still removing it.
@@ -45,10 +45,10 @@ class LibvirtImport:
     def follow(self, tell: Callable[[ImportPlan], None], rounds: int | None = None) -> None:
         """Repeat the import for ever, or for so many rounds; remove VMs that are undefined meanwhile."""
         self._removes = True
-        look_after = _LOOK_ANYWAY
+        read_after = _POLL_INTERVAL
         while rounds is None or rounds > 0:
-            self._sources.news.wait(look_after)
-            look_after = _LOOK_ANYWAY
+            self._sources.news.wait(read_after)
+            read_after = _POLL_INTERVAL
             if self._sources.news.is_set():
                 # Handle related changes together.
                 self._sources.news.clear()
@@ -61,5 +61,5 @@ class LibvirtImport:
                     tell(plan)
             except ForewarnError as error:
                 log.warning("the import waits", extra={"fields": {"reason": str(error)}})
-                look_after = _TRY_AGAIN
+                read_after = _TRY_AGAIN
             rounds = None if rounds is None else rounds - 1

@@ -46,7 +46,7 @@ class LibvirtSources:
     def __exit__(self, *_: object) -> None:
         self._hosts.close()
 
-    def look(self) -> list[Inventory]:
+    def read(self) -> list[Inventory]:
         """Return the inventory of every URI; raise LibvirtProblem if one does not answer."""
         found = [read_inventory(self._hosts.connection(uri), name, uri) for uri, name in self._names.items()]
         twice = {each.host for each in found if sum(each.host == other.host for other in found) > 1}

@@ -51,8 +51,8 @@ class _Waiting(msgspec.Struct, gc=False):
 
     def may_repeat(self, error: Unavailable) -> bool:
         """Whether it is harmless to send it again."""
-        is_wish = isinstance(self.command, Approve) and self.command.postponements
-        return not (is_wish and isinstance(error, OutcomeUnknown))
+        is_postponement = isinstance(self.command, Approve) and self.command.postponements
+        return not (is_postponement and isinstance(error, OutcomeUnknown))
 
 
 class CommandForwarding:
@@ -68,17 +68,17 @@ class CommandForwarding:
         leadership: Leadership,
         revisions: RevisionWaiter,
         begin_here: BeginCommand,
-        patience: float = 5.0,
+        timeout: float = 5.0,
     ) -> None:
         """``begin_here`` submits a command where this node has become the leader meanwhile.
 
-        ``patience``: seconds for which a command waits for a leader that answers.
+        ``timeout``: seconds for which a command waits for a leader that answers.
         """
         self._client = client
         self._leadership = leadership
         self._revisions = revisions
         self._begin_here = begin_here
-        self._patience = patience
+        self._timeout = timeout
         self._waiting: deque[_Waiting] = deque()
         self._requests = 0
         """Requests under way."""
@@ -94,7 +94,7 @@ class CommandForwarding:
         elif len(self._waiting) >= _MOST_WAITING:
             reply.set_exception(Unavailable("too many commands wait for the leader; ask again"))
         else:
-            self._waiting.append(_Waiting(command, reply, asyncio.get_running_loop().time() + self._patience))
+            self._waiting.append(_Waiting(command, reply, asyncio.get_running_loop().time() + self._timeout))
             if not self._requests:
                 self._send_waiting()
             elif self._timer is None:

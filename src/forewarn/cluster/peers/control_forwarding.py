@@ -48,13 +48,13 @@ class ControlForwarding:
     """
 
     def __init__(
-        self, client: PeerClient, leadership: Leadership, revisions: RevisionWaiter, patience: float = 5.0
+        self, client: PeerClient, leadership: Leadership, revisions: RevisionWaiter, timeout: float = 5.0
     ) -> None:
-        """``patience``: seconds for which a request that changes something waits for a leader that answers."""
+        """``timeout``: seconds for which a request that changes something waits for a leader that answers."""
         self._client = client
         self._leadership = leadership
         self._revisions = revisions
-        self._patience = patience
+        self._timeout = timeout
 
     @property
     def is_leading(self) -> bool:
@@ -66,7 +66,7 @@ class ControlForwarding:
 
         Where this node leads meanwhile, return what the application here is to receive.
         """
-        until = asyncio.get_running_loop().time() + (0.0 if scope["method"] == "GET" else self._patience)
+        until = asyncio.get_running_loop().time() + (0.0 if scope["method"] == "GET" else self._timeout)
         try:
             request = await _ForwardedRequest.read(scope, receive, principal)
             while not (self.is_leading and request.is_whole):

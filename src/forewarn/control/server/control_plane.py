@@ -1,4 +1,4 @@
-"""Opens and closes the control plane: the API server on its sockets."""
+"""Opens and closes the control context: the API server on its sockets."""
 
 import socket
 import ssl
@@ -17,13 +17,13 @@ class ControlPlane:
 
     def __init__(
         self,
-        plane: ApiContext,
+        context: ApiContext,
         sockets: ControlSockets,
         certificate: Path | None = None,
         key: Path | None = None,
         limits: ServerLimits = LIMITS,
     ) -> None:
-        self.plane = plane
+        self.context = context
         self._sockets = sockets
         self._certificate = certificate
         self._key = key
@@ -48,10 +48,10 @@ class ControlPlane:
             self._tls = Certificate(context)
         if not self._sockets.all:
             self._sockets.open()
-        self.plane.follow()
+        self.context.follow()
         tls = self._tls.context if self._tls else None
-        self.app = make_app(self.plane)
-        self._server = ControlServer(self.app, self._sockets.all, tls, self._limits, self.plane.durations)
+        self.app = make_app(self.context)
+        self._server = ControlServer(self.app, self._sockets.all, tls, self._limits, self.context.durations)
         await self._server.open()
 
     def renew_certificate(self, context: ssl.SSLContext) -> None:
@@ -64,7 +64,7 @@ class ControlPlane:
         if self._server is None:
             return
         self._sockets.remove_file()
-        self.plane.changes.close()
+        self.context.changes.close()
         await self._server.close()
         self._sockets.close()
         self._server = None

@@ -64,7 +64,7 @@ class LibvirtGuest:
     def state(self) -> DomainState:
         try:
             domain = self.domain()
-            with self._heard("look"):
+            with self._translate_errors("look"):
                 return location.read_state(domain)
         except DomainAbsent:
             return DomainState()
@@ -83,7 +83,7 @@ class LibvirtGuest:
         if not self._is_known:
             with suppress(DomainAbsent):
                 domain = self.domain()
-                with self._heard("look"):
+                with self._translate_errors("look"):
                     self.stay(self.host, domain.UUIDString())
         return self._uuid
 
@@ -100,35 +100,35 @@ class LibvirtGuest:
     def suspend(self) -> None:
         with self._unless(lambda state: state.is_paused):
             domain = self.domain()
-            with self._heard("suspend"):
+            with self._translate_errors("suspend"):
                 domain.suspend()
 
     def resume(self) -> None:
         with self._unless(lambda state: state.runs):
             domain = self.domain()
-            with self._heard("resume"):
+            with self._translate_errors("resume"):
                 domain.resume()
 
     def ask_to_reboot(self) -> None:
         """Press the power button, and let libvirt start the machine again once it is down."""
         domain = self.domain()
-        with self._heard("reboot"):
+        with self._translate_errors("reboot"):
             domain.reboot(libvirt.VIR_DOMAIN_REBOOT_ACPI_POWER_BTN)
 
     def ask_to_go_down(self) -> None:
         """Press the power button, by the method that its hypervisor supports."""
         domain = self.domain()
         try:
-            with self._heard("shutdown"):
+            with self._translate_errors("shutdown"):
                 domain.shutdownFlags(libvirt.VIR_DOMAIN_SHUTDOWN_ACPI_POWER_BTN)
         except LibvirtUnsupported:
-            with self._heard("shutdown"):
+            with self._translate_errors("shutdown"):
                 domain.shutdown()
 
     def definition(self) -> str:
         """Return its current definition, including changes that its persistent definition lacks."""
         domain = self.domain()
-        with self._heard("look"):
+        with self._translate_errors("look"):
             return str(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE | libvirt.VIR_DOMAIN_XML_MIGRATABLE))
 
     def may_go_down(self, definition: str) -> bool:
@@ -137,7 +137,7 @@ class LibvirtGuest:
 
     def reset(self) -> None:
         domain = self.domain()
-        with self._heard("reset"):
+        with self._translate_errors("reset"):
             domain.reset()
 
     def require_off(self) -> None:
@@ -149,7 +149,7 @@ class LibvirtGuest:
         self.require_off()
         with self._unless(lambda state: state.is_active):
             domain = self.domain()
-            with self._heard("start"):
+            with self._translate_errors("start"):
                 domain.create()
 
     def start_as(self, definition: str) -> None:
@@ -157,44 +157,44 @@ class LibvirtGuest:
         self.require_off()
         with self._unless(lambda state: state.is_active):
             connection = self._hosts.connection(self.host)
-            with self._heard("start"):
+            with self._translate_errors("start"):
                 connection.createXML(definition)
 
     def destroy(self) -> None:
         with self._unless(lambda state: not state.is_active):
             domain = self.domain()
-            with self._heard("destroy"):
+            with self._translate_errors("destroy"):
                 domain.destroy()
 
     def save(self) -> None:
         """Save its memory (managed save); the next start restores it."""
         with self._unless(lambda state: state.is_defined and not state.is_active):
             domain = self.domain()
-            with self._heard("save"):
+            with self._translate_errors("save"):
                 domain.managedSave()
 
     def undefine(self) -> None:
         """Remove its definition, with everything that libvirt keeps for it."""
         domain = self.domain()
         try:
-            with self._heard("undefine"):
+            with self._translate_errors("undefine"):
                 domain.undefineFlags(_LEFT_BEHIND)
         except LibvirtUnsupported:
-            with self._heard("undefine"):
+            with self._translate_errors("undefine"):
                 domain.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE)
 
     @property
     def is_persistent(self) -> bool:
         """Whether libvirt keeps its definition while it is off."""
         domain = self.domain()
-        with self._heard("look"):
+        with self._translate_errors("look"):
             return bool(domain.isPersistent())
 
     @property
     def memory(self) -> int:
         """Its maximum memory in bytes."""
         domain = self.domain()
-        with self._heard("look"):
+        with self._translate_errors("look"):
             return int(domain.maxMemory()) * 1024
 
     def is_migrating(self) -> bool:
@@ -208,7 +208,7 @@ class LibvirtGuest:
     @property
     def cpus(self) -> int:
         domain = self.domain()
-        with self._heard("look"):
+        with self._translate_errors("look"):
             return int(domain.info()[3])
 
     def start_post_copy(self) -> None:
@@ -238,7 +238,7 @@ class LibvirtGuest:
     def disks(self) -> dict[str, str]:
         """Return the paths of its writable disks, by target name."""
         domain = self.domain()
-        with self._heard("look"):
+        with self._translate_errors("look"):
             root = ET.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))  # noqa: S314 libvirt's own words
         found = {}
         for disk in root.iterfind("./devices/disk[@device='disk']"):
@@ -261,7 +261,7 @@ class LibvirtGuest:
                 raise
 
     @contextmanager
-    def _heard(self, what: str) -> Iterator[None]:
+    def _translate_errors(self, what: str) -> Iterator[None]:
         try:
             yield
         except libvirt.libvirtError as error:

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 _SETTLES_WITHIN = 0.3
 """Seconds in which related libvirt events arrive."""
-_LOOK_EVERY = 1.0
+_POLL_INTERVAL = 1.0
 """Seconds between two checks whether the driver's own work on a machine is over."""
 _PLACING = {
     libvirt.VIR_DOMAIN_EVENT_DEFINED,
@@ -93,7 +93,7 @@ class MoveDetector:
         waiting: dict[_LocationQuery, None] = {}
         while not self._closing.is_set():
             with suppress(queue.Empty):
-                waiting[self._questions.get(timeout=_LOOK_EVERY)] = None
+                waiting[self._questions.get(timeout=_POLL_INTERVAL)] = None
                 self._closing.wait(_SETTLES_WITHIN)
                 while True:
                     waiting[self._questions.get_nowait()] = None

@@ -24,13 +24,13 @@ class EmptyVolume(msgspec.Struct, frozen=True):
 
 
 def delete(hosts: LibvirtHosts, host: str, path: str) -> None:
-    with _heard(host, path):
+    with _translate_errors(host, path):
         hosts.connection(host).storageVolLookupByPath(path).delete()
 
 
 def find(hosts: LibvirtHosts, host: str, path: str) -> EmptyVolume:
     """Return the description of a disk for recreation; raise LibvirtProblem if no storage pool has it."""
-    with _heard(host, path):
+    with _translate_errors(host, path):
         volume = hosts.connection(host).storageVolLookupByPath(path)
         return EmptyVolume(host, path, volume.storagePoolLookupByVolume().name(), _blank(volume.XMLDesc()))
 
@@ -40,7 +40,7 @@ def make_anew(hosts: LibvirtHosts, blank: EmptyVolume) -> str:
 
     If its space has been used otherwise meanwhile, it is allocated on demand, so that the machine can start at all.
     """
-    with _heard(blank.host, blank.path):
+    with _translate_errors(blank.host, blank.path):
         connection = hosts.connection(blank.host)
         pool = connection.storagePoolLookupByName(blank.pool)
         with suppress(libvirt.libvirtError):
@@ -80,7 +80,7 @@ def _shrink(root: ET.Element) -> bool:
 
 
 @contextmanager
-def _heard(host: str, path: str) -> Iterator[None]:
+def _translate_errors(host: str, path: str) -> Iterator[None]:
     try:
         yield
     except libvirt.libvirtError as error:

@@ -37,9 +37,9 @@ _LARGEST = 1 << 28
 class KubernetesApi:
     """A conversation with one API server; a context manager that closes the connection."""
 
-    def __init__(self, access: KubernetesAccess, patience: Callable[[], float]) -> None:
+    def __init__(self, access: KubernetesAccess, timeout: Callable[[], float]) -> None:
         self._access = access
-        self._patience = patience
+        self._timeout = timeout
         """Tells how many seconds the next answer may take."""
         parts = urlsplit(access.url)
         self._scheme, self._host, self._path = parts.scheme, parts.hostname or "", parts.path.rstrip("/")
@@ -92,7 +92,7 @@ class KubernetesApi:
             headers=tuple(headers.items()),
             body=body,
         )
-        seconds = self._patience()
+        seconds = self._timeout()
         try:
             response = self._connection.exchange(request, TimeLimits(connect=seconds, silence=seconds))
         except (OSError, MalformedResponse) as error:
