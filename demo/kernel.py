@@ -69,7 +69,7 @@ def cache() -> Path:
 
 
 def has_kernel() -> bool:
-    """Tell whether one was fetched already."""
+    """Return whether one was fetched already."""
     return any(cache().glob("linux-image-*/vmlinux"))
 
 

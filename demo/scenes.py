@@ -266,7 +266,7 @@ class DemoRun:
 
 
 def _is_approved(story: Timeline) -> bool:
-    """Tell whether the guest of an event approved it, and that began it."""
+    """Return whether the guest of an event approved it, and that began it."""
     began = next(step.detail for step in story.steps if step.what == "Started")
     return began == f"approved by {story.resources[0]}"
 

@@ -59,7 +59,7 @@ def make_directory() -> Path:
 
 
 def _is_dead(process: str) -> bool:
-    """Tell whether there is no such process; where none can be seen, nobody is dead."""
+    """Return whether there is no such process; where none can be seen, nobody is dead."""
     return Path("/proc/self").is_dir() and not Path("/proc", process).is_dir()
 
 

@@ -169,6 +169,6 @@ class View:
 
 
 def _is_live(console: Console) -> bool:
-    """Tell whether somebody looks on who wants to see things move."""
+    """Return whether somebody looks on who wants to see things move."""
     is_plain = any(os.environ.get(name) for name in ("NO_COLOR", "CI"))
     return console.is_terminal and not console.is_dumb_terminal and not is_plain

@@ -183,7 +183,7 @@ class ServiceStatus:
         return ""
 
     def check_life(self) -> bool:
-        """Tell whether the writer is alive: the event loop, which asks this, turns, and no commit is stuck."""
+        """Return whether the writer is alive: the event loop, which asks this, turns, and no commit is stuck."""
         if not self._stuck:
             return True
         self._notifier.status(self.text)

@@ -175,7 +175,7 @@ class LoadedCluster(ClusterProcesses):
         assert not (failed and self.fences), failed
 
     def _has_nothing_to_do(self) -> bool:
-        """Tell whether no event is under way; those that nobody approved are canceled."""
+        """Return whether no event is under way; those that nobody approved are canceled."""
         try:
             with self.leader().control() as client:
                 for event in client.events():

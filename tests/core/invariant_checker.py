@@ -181,7 +181,7 @@ class Memory:
         return bool(there) and there <= given
 
     def is_ready(self, event: Event, sight: FleetSnapshot) -> bool:
-        """Tell whether an event may start and somebody noticed."""
+        """Return whether an event may start and somebody noticed."""
         return bool(event.without_notice) or event.id in self.woken or self.is_approved(event, sight)
 
 

@@ -12,7 +12,7 @@ def takes_turns(event: Event) -> bool:
 
 
 def exclude_each_other(one: Event, other: Event, memory: Memory) -> bool:
-    """Tell whether the two must not be Started together."""
+    """Return whether the two must not be Started together."""
     if set(one.vms) & set(other.vms):
         return True
     if one.group != other.group or not (takes_turns(one) and takes_turns(other)):
@@ -25,7 +25,7 @@ def is_failure(event: Event) -> bool:
 
 
 def must_wait_for_failure(one: Event, other: Event, memory: Memory) -> bool:
-    """Tell whether maintenance does not start while the other is Started: a failure in other domains of its group."""
+    """Return whether maintenance waits while the other is Started: a failure in other domains of its group."""
     is_beside = one.group == other.group and takes_turns(one) and is_failure(other)
     return is_beside and _differ(one, other, memory)
 

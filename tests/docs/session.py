@@ -93,7 +93,7 @@ def _typed(block: str) -> Iterator[Typed]:
 
 
 def agrees(expected: tuple[str, ...], printed: list[str]) -> bool:
-    """Tell whether what was printed is what the page says, ids and times aside."""
+    """Return whether what was printed is what the page says, ids and times aside."""
     pattern = "".join(r"(?:.*\n)*" if line == "..." else re.escape(_any(line)) + r"\n" for line in expected)
     return re.fullmatch(pattern, "".join(f"{_any(line)}\n" for line in printed)) is not None
 

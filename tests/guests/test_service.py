@@ -74,7 +74,7 @@ class GuestServiceHarness:
         return result.announcements[0].event.id
 
     def is_shown(self, guest: Guest, event: str) -> bool:
-        """Tell whether the guest has been shown an event."""
+        """Return whether the guest has been shown an event."""
         shown = (json.loads(said) for said in guest.said("events") if said.startswith("{"))
         return any(each["EventId"] == event for document in shown for each in document["Events"])
 
@@ -277,6 +277,6 @@ def _at(story: Timeline, what: str) -> datetime:
 
 
 def _is_heard(guest: Guest) -> bool:
-    """Tell whether somebody is connected to the service's monitor of a machine."""
+    """Return whether somebody is connected to the service's monitor of a machine."""
     monitors = {each["label"]: each["filename"] for each in guest.execute("query-chardev")}
     return any("qmp" in filename and "disconnected" not in filename for filename in monitors.values())

@@ -64,7 +64,7 @@ class WorkerService:
         return [pid for pid in map(int, found) if b"forewarn.workers" in _command(pid)]
 
     def is_up(self) -> bool:
-        """Tell whether every worker of the present leader answers; those of an earlier one may, too."""
+        """Return whether every worker of the present leader answers; those of an earlier one may, too."""
         try:
             with ControlClient.local(self.directory / "data") as client:
                 workers = client.health().workers or ()

@@ -36,7 +36,7 @@ def find_doubtful_settings(
 
 
 def _fits_all_of(one: EventRule, other: EventRule) -> bool:
-    """Tell whether a rule matches all events that another matches; False where that cannot be determined."""
+    """Return whether a rule matches all events that another matches; False where that cannot be determined."""
     return (
         (not one.types or (bool(other.types) and set(one.types) >= set(other.types)))
         and one.source in (None, other.source)

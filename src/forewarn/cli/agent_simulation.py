@@ -69,7 +69,7 @@ class SimulationResult(msgspec.Struct):
 
     @property
     def is_well(self) -> bool:
-        """Tell whether all calls succeeded."""
+        """Whether all calls succeeded."""
         return self.is_over and all(step.state in (StepState.DONE, StepState.UNDONE) for step in self.steps)
 
 

@@ -23,7 +23,7 @@ def yes_option(command: _Command) -> _Command:
 
 
 def is_confirmed() -> bool:
-    """Tell whether no question is needed: with --yes, and in a dry run."""
+    """Return whether no question is needed: with --yes, and in a dry run."""
     context = click.get_current_context()
     return bool(context.meta.get(_YES)) or is_dry_run(context)
 

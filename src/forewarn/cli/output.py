@@ -107,7 +107,7 @@ def wide_option(command: _Command) -> _Command:
 
 
 def is_wide() -> bool:
-    """Tell whether all columns are shown and no line is wrapped: with --wide, or without a terminal."""
+    """Return whether all columns are shown and no line is wrapped: with --wide, or without a terminal."""
     context = click.get_current_context(silent=True)
     return not _is_at_terminal() or bool(context and context.meta.get(_WIDE))
 
@@ -166,7 +166,7 @@ def console(least: int = 0) -> "Console":
 
 
 def is_watched(stream: TextIO | None) -> bool:
-    """Tell whether the stream is a terminal."""
+    """Return whether the stream is a terminal."""
     return stream is not None and stream.isatty()
 
 

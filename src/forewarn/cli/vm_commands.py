@@ -122,7 +122,7 @@ def name_of(client: "Client", document: "Document") -> str:
 
 
 def is_mine(event: "ScheduledEvent", name: str) -> bool:
-    """Tell whether the event affects this VM, which may be known by its host name."""
+    """Return whether the event affects this VM, which may be known by its host name."""
     from forewarn.client.names import find_name
 
     return bool(find_name(name, event.resources))

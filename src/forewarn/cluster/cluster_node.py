@@ -116,7 +116,7 @@ class ClusterNode:
 
     @property
     def is_behind(self) -> bool:
-        """Tell whether the replica is older than the settings allow."""
+        """Whether the replica is older than the settings allow."""
         return self.age > self._assembly.settings.behind_after.total_seconds()
 
     def view(self) -> ClusterView:
@@ -138,7 +138,7 @@ class ClusterNode:
         )
 
     async def confirm(self) -> bool:
-        """Tell whether this node leads, and its replica holds everything that is durable.
+        """Return whether this node leads, and its replica holds everything that is durable.
 
         While an append is under way, or its outcome is not known, other nodes may hold more.
         """

@@ -42,7 +42,7 @@ class ClusterIdentity(msgspec.Struct, frozen=True):
                 file.write(f"{id_}\n".encode())
 
     def _is_known(self, id_: str, place: str) -> bool:
-        """Tell whether this node has noted the id; raise BadInput where it has noted another."""
+        """Return whether this node has noted the id; raise BadInput where it has noted another."""
         path = self.data / _FILE
         known = path.read_text("ascii").strip() if path.exists() else ""
         if known and known != id_:

@@ -79,7 +79,7 @@ class ClusterMembership:
         self._expiry: Timer | None = None
 
     def may_act(self, term: int) -> bool:
-        """Tell whether the lease of a term has certainly not ended yet; from any thread.
+        """Return whether the lease of a term has certainly not ended yet; from any thread.
 
         A process can lose its lease and get another one before its parts have noticed: those may not act any more.
         """
@@ -94,7 +94,7 @@ class ClusterMembership:
 
     @property
     def is_unwanted(self) -> bool:
-        """Tell whether this process holds a lease in the database without using it."""
+        """Whether this process holds a lease in the database without using it."""
         return self.state is not None and self._is_own(self.state.lease) and not self._lease[0]
 
     @property

@@ -18,7 +18,7 @@ class RevisionWaiter:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
 
     def holds(self, revision: int) -> bool:
-        """Tell whether the replica holds a revision."""
+        """Return whether the replica holds a revision."""
         return self._replica.revision >= revision
 
     async def wait(self, revision: int, seconds: float) -> bool:

@@ -89,7 +89,7 @@ OUT_OF_SIGHT = "it cannot be seen from outside"
 
 
 def is_good(findings: Iterable[RuleFinding], *, requires_all: bool = False) -> bool:
-    """Tell whether no binding rule is broken; ``requires_all``: and all observable rules were observed."""
+    """Return whether no binding rule is broken; ``requires_all``: and all observable rules were observed."""
     return not any(
         each.outcome is RuleOutcome.BREACH
         or (requires_all and each.outcome is RuleOutcome.NOT_SEEN and each.seen != OUT_OF_SIGHT)

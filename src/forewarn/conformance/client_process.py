@@ -113,12 +113,12 @@ class ClientProcess:
         return [each for each in self.requests if event.id in each.approves]
 
     def approves(self, event: EventHandle, times: int = 1) -> bool:
-        """Tell whether it approves the event within ``patience`` and before it ends."""
+        """Return whether it approves the event within ``patience`` and before it ends."""
         self._wait(lambda: len(self.approvals(event)) >= times)
         return len(self.approvals(event)) >= times
 
     def asks(self, times: int = 1) -> bool:
-        """Tell whether it requests the document so many times more.
+        """Return whether it requests the document so many times more.
 
         A long poll counts once a second, like polling.
         """

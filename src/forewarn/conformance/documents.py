@@ -93,7 +93,7 @@ def _starts(inspection: Inspection) -> Iterator[CheckResult]:
 
 
 def _is_heir(event: WireEvent, of: WireEvent) -> bool:
-    """Tell whether it is probably the same event under another id."""
+    """Return whether it is probably the same event under another id."""
     alike = all(event.get(key) == of.get(key) for key in ("EventType", "Resources"))
     return alike and event.get("EventStatus") == STARTED
 

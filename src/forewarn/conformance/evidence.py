@@ -94,7 +94,7 @@ class Evidence(msgspec.Struct):
         return [each for each in self.approved if shown and shown.event(each.get("EventId")) in shown.scheduled]
 
     def may_still_wait(self, event: WireEvent) -> bool:
-        """Tell whether an event may have been approved and yet be waiting for another to end.
+        """Return whether an event may have been approved and yet be waiting for another to end.
 
         Maintenance waits for that of other domains, and what a user asked for only for its own VM. Neither waits once
         it is the only event there is.

@@ -222,7 +222,7 @@ def mark_key(mark: int) -> str:
 
 
 def is_user_operation(event: Event) -> bool:
-    """Tell whether it counts towards the limit of user operations."""
+    """Return whether it counts towards the limit of user operations."""
     return event.source is _USER and event.status is _SCHEDULED
 
 

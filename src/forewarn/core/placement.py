@@ -100,7 +100,7 @@ class TargetOrder(msgspec.Struct, frozen=True):
 
     @staticmethod
     def is_kept_by(fact: AnyFact) -> bool:
-        """Tell whether the order is certainly the same after a fact: those of planned drains and of events are."""
+        """Return whether the order is certainly the same after a fact: those of planned drains and of events are."""
         if isinstance(fact, RolloutHostChanged):
             return fact.step in _OF_BEGUN_HOSTS
         return isinstance(fact, EventChanged | _KEEPING)

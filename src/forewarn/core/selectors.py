@@ -43,7 +43,7 @@ class NamePatterns:
 
     @property
     def are_names(self) -> bool:
-        """Tell whether only names are given, and no glob."""
+        """Whether only names are given, and no glob."""
         return bool(self.names) and not self._globs
 
     def match(self, name: str) -> bool:

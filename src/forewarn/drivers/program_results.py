@@ -41,7 +41,7 @@ class ProgramResult(msgspec.Struct, frozen=True):
 
 
 def is_refused(ended: object) -> bool:
-    """Tell whether a program that fences terms refused a run."""
+    """Return whether a program that fences terms refused a run."""
     return isinstance(ended, CompletedRun) and ended.exit == REFUSED and not (ended.timed_out or ended.problem)
 
 

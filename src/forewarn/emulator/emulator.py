@@ -267,7 +267,7 @@ class Emulator:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether the scenario is over: all steps done, all events over, all expectations decided."""
+        """Whether the scenario is over: all steps done, all events over, all expectations decided."""
         player = self._player
         return self._ask(lambda: player.is_over) if player else False
 

@@ -47,7 +47,7 @@ class ScenarioPlayer:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether every step is done, every event is over and every expectation decided."""
+        """Whether every step is done, every event is over and every expectation decided."""
         elapsed = (self._emulation.clock.now() - self.began_at) * self._emulation.hurry
         return (
             self.has_begun

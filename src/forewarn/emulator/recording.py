@@ -60,7 +60,7 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 def is_recording(path: Path) -> bool:
-    """Tell whether a file is a recording, by its first line."""
+    """Return whether a file is a recording, by its first line."""
     try:
         with path.open("rb") as file:
             return b"forewarn_recording" in file.readline(1000)

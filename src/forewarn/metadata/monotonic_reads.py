@@ -31,14 +31,14 @@ class LeaderDocuments(Protocol):
         """Whether this node leads. Another one may hold newer documents all the same, until ``confirm`` returns."""
 
     async def confirm(self) -> bool:
-        """Tell whether this node leads and holds everything that is durable; wait for what is being appended."""
+        """Return whether this node leads and holds everything that is durable; wait for what is being appended."""
 
     async def fetch(self, vm: str, version: int) -> LeaderDocument | None:
         """Return the document that a VM is shown in an api-version; None if that cannot be found out."""
 
 
 def is_behind(documents: GroupDocuments, tags: tuple[bytes, ...]) -> bool:
-    """Tell whether a caller with these tags has seen a newer document than this one.
+    """Return whether a caller with these tags has seen a newer document than this one.
 
     The name in the tag does not matter: a VM that moves to another group sees a higher incarnation there.
     """

@@ -212,7 +212,7 @@ class MetadataService:
         return self._complete(request, self._document(request, vm_entry, vm_entry.documents))
 
     def _is_behind(self, request: MetadataRequest, documents: GroupDocuments) -> bool:
-        """Tell whether the caller has seen a newer document, also if it names this one beside it."""
+        """Return whether the caller has seen a newer document, also if it names this one beside it."""
         return self.leader_documents is not None and is_behind(documents, request.tags or ())
 
     def _complete(self, request: MetadataRequest, answer: bytes) -> bytes:

@@ -50,7 +50,7 @@ class DeadlineScheduler:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether it waits for nothing but the clock."""
+        """Whether it waits for nothing but the clock."""
         return self._waking is None
 
     def load(self, fleet: Fleet) -> None:

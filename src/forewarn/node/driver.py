@@ -147,12 +147,12 @@ class Driver(Protocol):
 
 
 def moves_to_host(driver: Driver) -> bool:
-    """Tell whether a driver can move a guest to the one host it is given; most drivers do not say so."""
+    """Return whether a driver can move a guest to the one host it is given; most drivers do not say so."""
     return bool(getattr(driver, "moves_to_host", False))
 
 
 def is_immediate(driver: Driver) -> bool:
-    """Tell whether no call of a driver waits for anything, as it says by a true ``is_immediate``.
+    """Return whether no call of a driver waits for anything, as it says by a true ``is_immediate``.
 
     Such a driver is called on the event loop, without a thread, and an attempt is recorded together with the start of
     its event.
@@ -161,7 +161,7 @@ def is_immediate(driver: Driver) -> bool:
 
 
 def fences_terms(driver: Driver) -> bool:
-    """Tell whether a driver refuses a leader that was replaced, as it says by a true ``fences_terms``.
+    """Return whether a driver refuses a leader that was replaced, as it says by a true ``fences_terms``.
 
     Such a driver stores the highest term that it was called with, at the machine or on the machine's host: in
     ``perform`` atomically with the beginning, in ``outcome_of`` before the answer. A call of a lower term begins
@@ -172,7 +172,7 @@ def fences_terms(driver: Driver) -> bool:
 
 
 def has_local_records(driver: Driver) -> bool:
-    """Tell whether records on its node's disk, locked against other processes, say what was begun from that node.
+    """Return whether records on its node's disk, locked against other processes, say what was begun from that node.
 
     Such a driver is asked for the outcome of an event that its own node attempted in an earlier term, although it
     does not fence terms. It is not called to perform it.
@@ -194,7 +194,7 @@ class SupportsPower(Protocol):
 
 
 def can_switch(driver: Driver) -> bool:
-    """Tell whether a driver starts and stops VMs; ``switches = False`` says that it does not."""
+    """Return whether a driver starts and stops VMs; ``switches = False`` says that it does not."""
     return isinstance(driver, SupportsPower) and bool(getattr(driver, "switches", True))
 
 
@@ -235,7 +235,7 @@ class SupportsHostCommands(Protocol):
 
 
 def can_run_commands(driver: Driver) -> bool:
-    """Tell whether a driver runs commands on hosts; ``runs_commands = False`` says that it does not."""
+    """Return whether a driver runs commands on hosts; ``runs_commands = False`` says that it does not."""
     return isinstance(driver, SupportsHostCommands) and bool(getattr(driver, "runs_commands", True))
 
 

@@ -27,7 +27,7 @@ class Commit(msgspec.Struct, frozen=True, dict=True):
     """What listeners made of a large change beforehand, by their identity."""
 
     def holds(self, kinds: Iterable[type]) -> bool:
-        """Tell whether any of its facts is of one of these types."""
+        """Return whether any of its facts is of one of these types."""
         return not self._kinds.isdisjoint(kinds)
 
     @cached_property

@@ -58,7 +58,7 @@ FleetCommand = ChangeFleet | ApplyDeclaration
 
 
 def is_large(command: Command, sizes: LargeChangeSizes) -> TypeGuard[FleetCommand]:
-    """Tell whether deciding the command in one piece would keep requests waiting."""
+    """Return whether deciding the command in one piece would keep requests waiting."""
     if type(command) is ChangeFleet or type(command) is ApplyDeclaration:
         return _size(command) >= sizes.decided_aside
     return False
@@ -123,7 +123,7 @@ class LargeChange:
                 self.prepared = self._feed.prepare_commit(self.facts, self.draft)
 
     def lets_pass(self, facts: tuple[AnyFact, ...], fleet: Fleet) -> bool:
-        """Tell whether another command with these facts may be committed before this one; note it if so."""
+        """Return whether another command with these facts may be committed before this one; note it if so."""
         if not facts:
             return True
         scope = self._scope

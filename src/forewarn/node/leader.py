@@ -112,5 +112,5 @@ class Leader:
                 part.stir_all()
 
     def _may_call(self, term: int) -> bool:
-        """Tell whether the driver may be called; a call that was begun in an earlier term is not made any more."""
+        """Return whether the driver may be called; a call that was begun in an earlier term is not made any more."""
         return self.may_act(term) and term == self._node.term

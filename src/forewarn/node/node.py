@@ -51,7 +51,7 @@ class Node:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether no command is under way."""
+        """Whether no command is under way."""
         return self.writer.is_idle
 
     async def start(self) -> None:

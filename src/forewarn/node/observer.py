@@ -42,7 +42,7 @@ class Observer:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether no observation waits to be recorded."""
+        """Whether no observation waits to be recorded."""
         return not self._tasks
 
     async def start(self) -> None:

@@ -98,7 +98,7 @@ class Performer:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether no driver is at work, and no outcome waits to be recorded."""
+        """Whether no driver is at work, and no outcome waits to be recorded."""
         return len(self._tasks) == len(self._pauses)
 
     def load(self, fleet: Fleet) -> None:
@@ -242,7 +242,7 @@ class Performer:
         return outcome
 
     def _is_own(self, term: int, node: str) -> bool:
-        """Tell whether this leader made an attempt; another one may have had the number of its term."""
+        """Return whether this leader made an attempt; another one may have had the number of its term."""
         return (term, node) == (self._term, self._node.name)
 
     def _is_attempted_elsewhere(self, event: Event) -> bool:

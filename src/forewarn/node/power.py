@@ -60,7 +60,7 @@ class PowerController:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether no driver is at work, and no outcome waits to be recorded."""
+        """Whether no driver is at work, and no outcome waits to be recorded."""
         return len(self._tasks) == self._asleep
 
     def load(self, fleet: Fleet) -> None:

@@ -93,7 +93,7 @@ class RolloutExecutor:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether it waits for nothing but the clock and new facts."""
+        """Whether it waits for nothing but the clock and new facts."""
         return not self._rounds and len(self._actions) == self._asleep
 
     def load(self, fleet: Fleet) -> None:

@@ -25,7 +25,7 @@ class SnapshotScheduler:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether it waits for nothing but the clock."""
+        """Whether it waits for nothing but the clock."""
         return self._keeping is None
 
     def load(self, fleet: Fleet) -> None:

@@ -74,7 +74,7 @@ class Timekeeper:
 
     @property
     def is_cautious(self) -> bool:
-        """Tell whether the clock stepped less than a day ago, so that no decision about old entries goes by it."""
+        """Whether the clock stepped less than a day ago, so that no decision about old entries goes by it."""
         return self._clock.seconds() < self._cautious_until
 
     def start(self, fleet: Fleet) -> None:
@@ -153,7 +153,7 @@ class Timekeeper:
             self._before.setdefault(id_, self._offsets[id_])
 
     def has_passed(self, event: Event) -> bool:
-        """Tell whether the notice of an event had really passed when the clock was last read."""
+        """Return whether the notice of an event had really passed when the clock was last read."""
         return self._left(event, self._seen_seconds) <= _EXACT
 
     def due_at(self, event: Event) -> datetime:

@@ -133,17 +133,17 @@ class Writer:
 
     @property
     def is_leading(self) -> bool:
-        """Tell whether it takes commands."""
+        """Whether it takes commands."""
         return self._refusal is None
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether nothing is being decided or committed, and no caller waits for it."""
+        """Whether nothing is being decided or committed, and no caller waits for it."""
         return self._writing is None
 
     @property
     def is_sound(self) -> bool:
-        """Tell whether the replica is what the journal holds, and nothing is known to keep it from being written."""
+        """Whether the replica is what the journal holds, and nothing is known to keep it from being written."""
         return self._journal.is_confirmed and not self._journal.backoff.remaining
 
     @property

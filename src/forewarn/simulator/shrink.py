@@ -67,7 +67,7 @@ class _Shrinking:
             is_smaller = any(self._try(candidate) for candidate in simpler(self._plan))
 
     def _try(self, candidate: Plan) -> bool:
-        """Tell whether a plan other than the present one fails too, with one of a few seeds; it is taken then."""
+        """Return whether a plan other than the present one fails too, with one of a few seeds; it is taken then."""
         if candidate == self._plan:
             return False
         for seed in dict.fromkeys((candidate.seed, *self._seeds)):

@@ -333,7 +333,7 @@ class Simulation:
             path = path if following else ""
 
     async def _is_at_rest(self) -> bool:
-        """Tell whether no event is unfinished, and no rollout goes on by itself."""
+        """Return whether no event is unfinished, and no rollout goes on by itself."""
         listed = await self._operators.ask("ann", "GET", "/v1/events")
         is_over = listed.status == 200 and b'"items":[]' in listed.response
         if is_over and self._has_rollouts:

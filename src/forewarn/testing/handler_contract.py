@@ -61,10 +61,10 @@ class HandlerTrial(ABC):
 
     @abstractmethod
     def is_ready(self) -> bool:
-        """Tell whether the application is as ``do`` is to leave it."""
+        """Return whether the application is as ``do`` is to leave it."""
 
     def is_back(self) -> bool:
-        """Tell whether the application is as it was before, or as ``undo`` is to leave it."""
+        """Return whether the application is as it was before, or as ``undo`` is to leave it."""
         return not self.is_ready()
 
     @abstractmethod

@@ -33,12 +33,12 @@ class LeaderLink:
 
     @property
     def is_there(self) -> bool:
-        """Tell whether a leader takes commands."""
+        """Whether a leader takes commands."""
         return not self._is_lost and self.age < _SILENCE
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether the leader's process has ended."""
+        """Whether the leader's process has ended."""
         return self._is_lost
 
     def submit(self, command: Approve | Enrol) -> "asyncio.Future[None]":

@@ -56,7 +56,7 @@ class SharedConnectionRegistry(ConnectionRegistry):
         return None
 
     def _is_crowd(self) -> bool:
-        """Tell whether callers that are no VM have used up their share."""
+        """Return whether callers that are no VM have used up their share."""
         unknown = len(self._of_unknown_callers) + sum(each[UNKNOWN_CALLERS] for each in self._other_counters)
         return unknown >= max(1, self.limits.connections // UNKNOWN_SHARE)
 

@@ -30,7 +30,7 @@ def ask(body: dict[str, Any] | None = None) -> Any:
 
 
 def must_end(trouble: Exception) -> bool:
-    """Tell whether this is what it cannot stand."""
+    """Return whether this is what it cannot stand."""
     if isinstance(trouble, urllib.error.HTTPError):
         return str(trouble.code) == FAULT
     if isinstance(trouble, http.client.IncompleteRead):

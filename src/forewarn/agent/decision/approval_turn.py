@@ -44,7 +44,7 @@ class ConsultCoordinator(msgspec.Struct, frozen=True):
 
 
 def is_due(event: ScheduledEvent, now: datetime) -> bool:
-    """Tell whether NotBefore has passed, so that the event starts without an approval."""
+    """Return whether NotBefore has passed, so that the event starts without an approval."""
     return event.not_before is not None and event.not_before <= now
 
 

@@ -124,13 +124,13 @@ class HandlerCalls:
         self._reaction.facts.append(CallWithdrawn(known.event.id, name, Direction.UNDO))
 
     def is_needed_by_others(self, known: KnownEvent, name: str) -> bool:
-        """Tell whether an undo must wait because another event relies on another call of the handler."""
+        """Return whether an undo must wait because another event relies on another call of the handler."""
         if not self._can_undo_wait(known, name):
             return False
         return self._sharer(known, name, Direction.UNDO) is None and any(self._others_in_force(known, name))
 
     def is_later_undone_first(self, known: KnownEvent, name: str) -> bool:
-        """Tell whether an undo must wait because ``do`` was called later for another event that is gone too."""
+        """Return whether an undo must wait because ``do`` was called later for another event that is gone too."""
         if not self._can_undo_wait(known, name) or self._sharer(known, name, Direction.UNDO):
             return False
         order, terms = _undo_order(known, name), self._decision_settings.terms[name]

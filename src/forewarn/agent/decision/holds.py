@@ -89,7 +89,7 @@ class Holds:
         return new
 
     def holds(self, name: str, event_id: str) -> bool:
-        """Tell whether this holder holds the event, or did so until it was ready."""
+        """Return whether this holder holds the event, or did so until it was ready."""
         return name in self._until.get(event_id, ())
 
     def require(self, name: str) -> None:

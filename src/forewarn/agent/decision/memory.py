@@ -46,7 +46,7 @@ class HandlerCall(msgspec.Struct):
 
     @property
     def is_unclear(self) -> bool:
-        """Tell whether the call may have had an effect that the agent does not know."""
+        """Whether the call may have had an effect that the agent does not know."""
         return self.is_cut_off or self.is_given_up
 
     @property
@@ -66,12 +66,12 @@ class HandlerStep(msgspec.Struct):
 
     @property
     def is_in_force(self) -> bool:
-        """Tell whether ``do`` has succeeded and ``undo`` is not due."""
+        """Whether ``do`` has succeeded and ``undo`` is not due."""
         return self.do is not None and self.do.is_done and not self.is_being_undone
 
     @property
     def is_being_undone(self) -> bool:
-        """Tell whether ``undo`` has begun or is due."""
+        """Whether ``undo`` has begun or is due."""
         return self.undo is not None or self.is_undo_due
 
 
@@ -208,7 +208,7 @@ def _revive(known: KnownEvent) -> None:
 
 
 def _has_more_time(before: ScheduledEvent, after: ScheduledEvent) -> bool:
-    """Tell whether an event was postponed, or is scheduled again after it was shown as started."""
+    """Return whether an event was postponed, or is scheduled again after it was shown as started."""
     return after.not_before is not None and (before.not_before is None or after.not_before > before.not_before)
 
 

@@ -51,7 +51,7 @@ class HandlerTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_within(pause: timedelta, since: datetime, now: datetime) -> bool:
-    """Tell whether a pause still lasts; one that began in the future is over, because the clock was set back."""
+    """Return whether a pause still lasts; one that began in the future is over, because the clock was set back."""
     return timedelta(0) <= now - since < pause
 
 

@@ -47,17 +47,17 @@ def react(
 
 
 def is_news(document: Document | None, memory: AgentMemory) -> TypeGuard[Document]:
-    """Tell whether a document is to be stored; the first one after facts were lost is, and ends the doubt."""
+    """Return whether a document is to be stored; the first one after facts were lost is, and ends the doubt."""
     return document is not None and (memory.is_doubtful or document != memory.document)
 
 
 def is_settled(step: HandlerStep | None, terms: HandlerTerms) -> bool:
-    """Tell whether no further ``do`` of a handler is due for an event."""
+    """Return whether no further ``do`` of a handler is due for an event."""
     return step is not None and not step.is_being_undone and (bool(step.left_out) or is_over(step.do, terms))
 
 
 def is_in_the_way(step: HandlerStep | None, terms: HandlerTerms) -> bool:
-    """Tell whether a settled handler prevents the approval."""
+    """Return whether a settled handler prevents the approval."""
     is_done = step is not None and step.do is not None and step.do.is_done
     return not is_done and terms.on_failure is not OnFailure.GO_ON
 
@@ -132,7 +132,7 @@ class DecisionPass:
         return False
 
     def _must_wait(self, known: KnownEvent, stage: Sequence[str], rule: EventRule) -> bool:
-        """Tell whether the busy handlers of a stage are busy with other events only, and time is left."""
+        """Return whether the busy handlers of a stage are busy with other events only, and time is left."""
         not_before = known.event.not_before
         if known.event.status is not EventStatus.SCHEDULED or not_before is None:
             return False
@@ -234,7 +234,7 @@ class DecisionPass:
         self.reaction.facts.append(EventForgotten(event, done, not_done))
 
     def _waits_for_earlier_call(self, undo: HandlerCall | None, terms: HandlerTerms) -> bool:
-        """Tell whether an undo, or the question about it, has not begun because an earlier call has not returned.
+        """Return whether an undo, or the question about it, has not begun because an earlier call has not returned.
 
         It waits without limit, and the other handlers do not wait for it. A call that has begun is given up in time.
         """

@@ -55,7 +55,7 @@ class EventRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def concerns(event: ScheduledEvent, vm: str) -> bool:
-    """Tell whether the event affects this VM, which may be known by its host name."""
+    """Return whether the event affects this VM, which may be known by its host name."""
     return bool(find_name(vm, event.resources))
 
 

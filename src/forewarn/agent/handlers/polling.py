@@ -21,7 +21,7 @@ def polls(task: Task, every: timedelta) -> Iterator[None]:
 
 
 def is_over(task: Task) -> bool:
-    """Tell whether no time is left for another query."""
+    """Return whether no time is left for another query."""
     return _left(task) <= 0
 
 

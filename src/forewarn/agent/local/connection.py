@@ -96,7 +96,7 @@ class LocalConnection(asyncio.Protocol):
             asyncio.get_running_loop().call_soon(self._process_lines)
 
     def _is_closing(self) -> bool:
-        """Tell whether nothing more can be sent, as after a write to a closed connection."""
+        """Return whether nothing more can be sent, as after a write to a closed connection."""
         return self._is_over or self._transport is None or self._transport.is_closing()
 
     def _resume_reading(self) -> None:

@@ -78,7 +78,7 @@ class ClockCheck:
 
     @property
     def is_unsure(self) -> bool:
-        """Tell whether more samples are needed; that takes some seconds."""
+        """Whether more samples are needed; that takes some seconds."""
         return bool(self._samples) and not self._is_refuted
 
     def add_date(self, date: str) -> None:

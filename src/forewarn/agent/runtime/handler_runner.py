@@ -105,7 +105,7 @@ class HandlerRunner:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether no call is running, given up or not."""
+        """Whether no call is running, given up or not."""
         return not self._running
 
     @property

@@ -169,7 +169,7 @@ class Agent:
         return document.events if document else ()
 
     def is_approved(self, event: str) -> bool:
-        """Tell whether an event is approved, or its approval is being sent."""
+        """Return whether an event is approved, or its approval is being sent."""
         known = self._memory.memory.events.get(event)
         return event in self._approving or (known is not None and known.approved_at is not None)
 

@@ -34,7 +34,7 @@ class DocumentForwarding:
         return self._leadership.is_leading
 
     async def confirm(self) -> bool:
-        """Tell whether this node leads and holds everything that is durable; wait for what is being appended."""
+        """Return whether this node leads and holds everything that is durable; wait for what is being appended."""
         return await self._confirm()
 
     async def fetch(self, vm: str, version: int) -> LeaderDocument | None:

@@ -101,7 +101,7 @@ def notification_of(entry: Entry, number: int, event: Event) -> Notification | N
 
 
 def is_notified(fact: AnyFact) -> bool:
-    """Tell whether a fact may be something to tell."""
+    """Return whether a fact may be something to tell."""
     if isinstance(fact, facts.FleetChanged):
         return bool(fact.removed_vms)
     return isinstance(fact, EventFact) or type(fact) in _ROLLOUTS
@@ -164,7 +164,7 @@ def make_test_notification(id: str, at: datetime, subscription: str) -> Notifica
 
 
 def matches_subscription(message: Notification, subscription: Subscription) -> bool:
-    """Tell whether a subscriber asked for such messages."""
+    """Return whether a subscriber asked for such messages."""
     event = message.event
     if message.rollout:
         return not subscription.types and not subscription.groups

@@ -55,7 +55,7 @@ def _failure_of(fleet: Fleet, rollout: Rollout, run: HostRun, now: datetime, rul
 
 
 def _is_left(fleet: Fleet, rollout: Rollout, run: HostRun, now: datetime, rules: Rules) -> bool:
-    """Tell whether anything is left to do or to wait for on a host whose events have ended."""
+    """Return whether anything is left to do or to wait for on a host whose events have ended."""
     operation = rollout.terms.operation
     is_command = operation is RolloutOperation.COMMAND
     return is_command or (operation.drains and bool(_hold_of(fleet, rollout, run, now, rules)))

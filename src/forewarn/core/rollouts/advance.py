@@ -86,7 +86,7 @@ def advance(fleet: Fleet, command: AdvanceRollout, now: datetime, rules: Rules) 
 
 
 def is_due_again(rollout: Rollout, now: datetime) -> bool:
-    """Tell whether the next run of a rollout that recurs begins now."""
+    """Return whether the next run of a rollout that recurs begins now."""
     return rollout.state is RolloutState.RESTING and not (rollout.begins_at and rollout.begins_at > now)
 
 

@@ -334,7 +334,7 @@ def _restart(work: LibvirtWork, guest: LibvirtGuest) -> None:
 
 
 def _has_process(state: DomainState) -> bool:
-    """Tell whether a machine runs or is about to: libvirt shows one that it is just starting as paused."""
+    """Return whether a machine runs or is about to: libvirt shows one that it is just starting as paused."""
     return state.runs or (state.is_paused and state.reason != libvirt.VIR_DOMAIN_PAUSED_CRASHED)
 
 

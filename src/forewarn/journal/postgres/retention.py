@@ -58,7 +58,7 @@ def _months(connection: LimitedConnection) -> list[_Month]:
 
 
 def _is_oldest(month: _Month, months: list[_Month], elsewhere: int | None) -> bool:
-    """Tell whether all entries outside of a month came after it."""
+    """Return whether all entries outside of a month came after it."""
     firsts = [elsewhere, *(each.first for each in months if each is not month)]
     return all(first is None or first > (month.last or 0) for first in firsts)
 

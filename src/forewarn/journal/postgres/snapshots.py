@@ -80,7 +80,7 @@ def write(
 
 
 def holds(chunks: Iterable[FleetChunk], fleet: Fleet) -> bool:
-    """Tell whether chunks are of exactly this fleet."""
+    """Return whether chunks are of exactly this fleet."""
     written = iter(chunks)
     return all(next(written, None) == part for part in fleet.parts()) and next(written, None) is None
 

@@ -141,7 +141,7 @@ def last(connection: sqlite3.Connection) -> tuple[int, int]:
 
 
 def holds(connection: sqlite3.Connection, revision: int, checksum: int) -> bool:
-    """Tell whether an entry has that checksum."""
+    """Return whether an entry has that checksum."""
     found = connection.execute("SELECT checksum FROM entries WHERE revision = ?", (revision,)).fetchone()
     return bool(found == (checksum,))
 

@@ -73,7 +73,7 @@ def describe_foreign_file(place: Path) -> str:
 
 
 def _is_full(place: Path) -> bool:
-    """Tell whether the disk is full; SQLite then reports an input or output error where it opens a file."""
+    """Return whether the disk is full; SQLite then reports an input or output error where it opens a file."""
     try:
         return shutil.disk_usage(place.parent).free < _LEAST
     except OSError:

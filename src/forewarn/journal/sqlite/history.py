@@ -86,7 +86,7 @@ class _HistoryView:
 
     @property
     def is_full(self) -> bool:
-        """Tell whether it remembers far more than a snapshot leaves to it: snapshots fail, or none are taken."""
+        """Whether it remembers far more than a snapshot leaves to it: snapshots fail, or none are taken."""
         return self._read_to - self._remembered_from > 2 * self._most
 
     def close(self) -> None:

@@ -63,7 +63,7 @@ def open_writer(directory: Path, journal: sqlite3.Connection) -> sqlite3.Connect
 
 
 def is_current(index: sqlite3.Connection) -> bool:
-    """Tell whether an index was made by the rules of this release."""
+    """Return whether an index was made by the rules of this release."""
     ((found,),) = index.execute("PRAGMA user_version")
     return bool(found == FORMAT)
 
@@ -91,7 +91,7 @@ def remove(index: sqlite3.Connection, entries: Iterable[Entry], released: int) -
 
 
 def holds(index: sqlite3.Connection, entry: Entry) -> bool:
-    """Tell whether an entry can be found by each of its subjects."""
+    """Return whether an entry can be found by each of its subjects."""
     return all(
         index.execute("SELECT 1 FROM subjects WHERE subject = ? AND revision = ?", key).fetchone()
         for key in _keys((entry,))

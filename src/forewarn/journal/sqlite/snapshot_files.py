@@ -104,7 +104,7 @@ def check(path: Path) -> SnapshotHeader:
 
 
 def holds(path: Path, fleet: Fleet) -> bool:
-    """Tell whether a snapshot is of exactly this fleet."""
+    """Return whether a snapshot is of exactly this fleet."""
     return all(written == folded for written, folded in zip_longest(read_chunks(path), fleet.parts()))
 
 

@@ -64,7 +64,7 @@ class SimulatedHandler:
         self._busy_in: SimulatedProcess | None = None
 
     def is_ready_for(self, event: str) -> bool:
-        """Tell whether its effect holds."""
+        """Return whether its effect holds."""
         return bool(self._in_force) if self.shared else event in self._in_force
 
     def join(self, event: str) -> None:

@@ -129,7 +129,7 @@ class SimulatedDatabase(SharedMemoryStore):
             self.tell("lease")
 
     def holds_lease(self, node: str, term: int) -> bool:
-        """Tell whether a node holds the lease now, in this term."""
+        """Return whether a node holds the lease now, in this term."""
         is_leader = self.leader is not None and (self.leader.name, self.term) == (node, term)
         return is_leader and self.clock.seconds() < self.lease_until
 

@@ -49,7 +49,7 @@ class CancellationPromises:
 
 
 def _is_known(event: EventMemory, now: float) -> bool:
-    """Tell whether the record that was read last tells all that became of an event."""
+    """Return whether the record that was read last tells all that became of an event."""
     record = event.timeline
     return bool(record and record.steps and (record.status in _ENDED or event.timeline_at >= now - RECENT))
 

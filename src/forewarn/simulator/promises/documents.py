@@ -327,7 +327,7 @@ class DocumentPromises:
     # A VM may approve every event of its group that is there.
 
     def _may_be_approved(self, id_: str, exchange: VmExchange) -> bool:
-        """Tell whether an event of the VM's group was there before and after it approved."""
+        """Return whether an event of the VM's group was there before and after it approved."""
         event = self._memory.events.get(id_)
         if event is None or not event.group or event.group != self._memory.members.group_of(exchange.vm):
             return False

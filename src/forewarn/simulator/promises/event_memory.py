@@ -95,7 +95,7 @@ class EventMemory:
         return f"{type_} {self.id[:8].upper()} of {self.group or 'an unknown group'}"
 
     def is_over_since(self, at: float) -> bool:
-        """Tell whether it was seen to be gone before a second."""
+        """Return whether it was seen to be gone before a second."""
         return self.ranks.highest == 2 and self.ranks.reached_at < at
 
     @property
@@ -109,13 +109,13 @@ class EventMemory:
 
     @property
     def is_failure(self) -> bool:
-        """Tell whether it is a hardware failure, which takes no turn."""
+        """Whether it is a hardware failure, which takes no turn."""
         operation = self.timeline.operation if self.timeline else ""
         return operation.endswith(" fail") or self.fields.get("description") == FAILURE
 
     @property
     def takes_turns(self) -> bool:
-        """Tell whether it is known to be platform maintenance, which goes one update domain at a time."""
+        """Whether it is known to be platform maintenance, which goes one update domain at a time."""
         return self.fields.get("source") == "Platform" and self.type in MAINTENANCE and not self.is_failure
 
     @property

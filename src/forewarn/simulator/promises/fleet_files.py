@@ -164,7 +164,7 @@ class FleetFilePromises:
                 self._report(now, f"the removal of {vm} waited for an event, and {vm} is still there without one")
 
     def _is_changed(self, name: str) -> bool:
-        """Tell whether a request names it that changes the fleet."""
+        """Return whether a request names it that changes the fleet."""
         return any(f'"{name}"' in change for change in self._changes)
 
     def _ended_its_events(self, applied: _AppliedFile, vm: str, now: float) -> None:

@@ -474,7 +474,7 @@ class HostAndVmPromises:
         self._report(now, f"{machine.vm} is told to stand on {listed.host}, and its machine stands on {machine.host}")
 
     def _was_found(self, vm: str, after: float) -> bool:
-        """Tell whether the service started after that, and nothing else can explain what it found then."""
+        """Return whether the service started after that, and nothing else can explain what it found then."""
         if self._memory.power.first_sent(vm, None) is not None:
             return False
         begun = [at for at in self._memory.service.served_at if at > after]
@@ -483,7 +483,7 @@ class HostAndVmPromises:
 
 
 def _is_spoilt(edits: list[EditFleetFile], at: float) -> bool:
-    """Tell whether the fleet file cannot be read at that second."""
+    """Return whether the fleet file cannot be read at that second."""
     spoilt = [each.edit == "spoil" for each in edits if each.edit in ("spoil", "mend") and each.at <= at]
     return any(spoilt[-1:])
 

@@ -84,7 +84,7 @@ class Membership:
         return group in self._groups.get(vm, (group,))
 
     def is_closed(self, group: str) -> bool:
-        """Tell whether no VM can have joined a group."""
+        """Return whether no VM can have joined a group."""
         vms = self.vms_of(group)
         return group not in self.unsettled_groups and all(self.group_of(vm) and vm not in self.refiled for vm in vms)
 

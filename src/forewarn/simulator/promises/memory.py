@@ -62,7 +62,7 @@ class WallClock:
         return self._changes[0].at if self._changes and self._is_known else inf if self._is_known else 0.0
 
     def is_steady(self, begin: float, end: float) -> bool:
-        """Tell whether the service went by this clock, and it was not touched, from one second to another."""
+        """Return whether the service went by this clock, and it was not touched, from one second to another."""
         return self._is_known and not any(begin - CLOCK_TOLERANCE <= change.at <= end for change in self._changes)
 
 
@@ -87,7 +87,7 @@ class DiskFaults:
         self._failed_at.append(fault.at)
 
     def may_fail(self, sent_at: float, ended_at: float) -> bool:
-        """Tell whether a request of that time may have been refused because of the disk."""
+        """Return whether a request of that time may have been refused because of the disk."""
         return any(sent_at - RETRY_SECONDS <= at <= ended_at for at in reversed(self._failed_at))
 
 
@@ -115,7 +115,7 @@ class ServiceLife:
             self.starts.append((self._starting_at, state.at))
 
     def is_unchanged(self, begin: float, end: float) -> bool:
-        """Tell whether one process served without a change from one second to another."""
+        """Return whether one process served without a change from one second to another."""
         return not any(begin <= at <= end for at in self._changes)
 
 
@@ -151,7 +151,7 @@ class AcknowledgedValues:
         return min(sent, default=None)
 
     def was_asked(self, name: object, begin: float, end: float) -> bool:
-        """Tell whether a request was sent between two seconds."""
+        """Return whether a request was sent between two seconds."""
         return any(begin < each.sent_at <= end for each, *_ in self._changes.get(name, ()))
 
     def times_asked(self, name: object, begin: float, end: float) -> int:
@@ -159,7 +159,7 @@ class AcknowledgedValues:
         return sum(begin < each.sent_at <= end for each, *_ in self._changes.get(name, ()))
 
     def was_under_way(self, name: object, value: object, begin: float, end: float) -> bool:
-        """Tell whether a request for this value had no answer at some moment between two seconds."""
+        """Return whether a request for this value had no answer at some moment between two seconds."""
         asked = (each for each, given, _ in self._changes.get(name, ()) if given == value)
         return any(each.sent_at <= end and begin < each.ended_at for each in asked)
 
@@ -233,7 +233,7 @@ class CheckerMemory:
         self._suspicions: list[_Suspicion] = []
 
     def may_stall(self, begin: float, end: float) -> bool:
-        """Tell whether the network lost some of what was sent between two seconds: such a connection stalls."""
+        """Return whether the network lost some of what was sent between two seconds: such a connection stalls."""
         lossy = (each for each in self.plan.actions if isinstance(each, LoseRequests))
         return any(each.at <= end and begin <= each.at + each.seconds for each in lossy)
 

@@ -338,11 +338,11 @@ class RolloutPromises:
 
 
 def _is_open(window: str, at: datetime) -> bool:
-    """Tell whether a window of one day, such as 08:00-09:00, is open."""
+    """Return whether a window of one day, such as 08:00-09:00, is open."""
     begin, end = window.split("-")
     return begin <= f"{at:%H:%M}" < end
 
 
 def asks_for_drains(action: PlannedAction) -> bool:
-    """Tell whether an action may begin a rollout that cordons hosts."""
+    """Return whether an action may begin a rollout that cordons hosts."""
     return isinstance(action, RequestRollout) and ('"drain"' in action.terms or '"command"' in action.terms)

@@ -67,7 +67,7 @@ class SwitchPromises:
         )  # the first call was asked for, too
 
     def _was_asked_again(self, failed: MachineOperation, done: MachineOperation) -> bool:
-        """Tell whether a start or stop was asked for after one had failed, or is the other one and was under way."""
+        """Return whether a start or stop was asked for after a failed one, or is the other one and was under way."""
         is_stop, was_stop = done.what.startswith("stop"), failed.what.startswith("stop")
         power = self._memory.power
         is_other = is_stop is not was_stop and power.was_under_way(done.vm, is_stop, failed.at, done.at)

@@ -90,7 +90,7 @@ class TermPromises:
     # An approval rule is satisfied by any VM of the group, by all VMs of the event, or by so many of the group.
 
     def is_approved(self, event: EventMemory, started: float) -> bool:
-        """Tell whether the approvals that may have been given until then satisfy the rule of the group."""
+        """Return whether the approvals that may have been given until then satisfy the rule of the group."""
         given = [each for each in event.approvals if each.sent_at <= started]
         if any(not each.of_vm for each in given):
             return True
@@ -181,7 +181,7 @@ class TermPromises:
             self._report(now, f"{event} started a VM that crashed, and its group does not want that")
 
     def is_deleted_by_eviction(self, event: EventMemory) -> bool:
-        """Tell whether the VMs of an eviction that has completed are surely deleted by it."""
+        """Return whether the VMs of an eviction that has completed are surely deleted by it."""
         timeline = event.timeline
         if timeline is None or timeline.status != "Completed" or event.type != "Preempt":
             return False

@@ -45,7 +45,7 @@ class _Span:
         self.is_quiet = any("quiet hours" in step.detail for step in timeline.steps)
 
     def is_over_until(self, at: float) -> bool:
-        """Tell whether it is known to have ended before a second."""
+        """Return whether it is known to have ended before a second."""
         return at == inf or self.event.is_over_since(at)
 
     @property
