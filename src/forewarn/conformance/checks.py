@@ -109,5 +109,5 @@ def conclude(rule: str, promise: str, results: Iterator[CheckResult], *, is_bind
     except NotObserved as why:
         return RuleFinding(rule, RuleOutcome.NOT_SEEN, promise, str(why))
     if last is None:
-        return RuleFinding(rule, RuleOutcome.NOT_SEEN, promise, "there was nothing to result at")
+        return RuleFinding(rule, RuleOutcome.NOT_SEEN, promise, "there was nothing to look at")
     return RuleFinding(rule, RuleOutcome.KEPT, last.expected, last.seen)
