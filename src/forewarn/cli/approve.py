@@ -64,7 +64,7 @@ def approve(
     An ID may be shortened to its first characters, in any case. An approval counts for all VMs of its event, so a
     neighbour's event is approved only when it is named.
 
-    With --wait the command says what came of each event, and ends with 4 if one is still Scheduled at the end: it
+    With --wait the command shows the status of each event, and ends with 4 if one is still Scheduled at the end: it
     waits for other approvals, its turn or quiet hours, or the service ignored the approval.
     """
     if bool(ids) == all_mine:

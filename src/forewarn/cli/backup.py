@@ -64,7 +64,7 @@ def restore(context: click.Context, file: Path, replace: bool, as_json: bool) ->
         return
     click.echo(f"{directory} holds {_summary(made)}; the copy was made {made.made_at:%Y-%m-%dT%H:%M:%SZ}")
     if made.under_way:
-        click.echo(f"{_events(made.under_way)} under way: the service asks the driver what came of it when it starts")
+        click.echo(f"{_events(made.under_way)} under way: the service asks the driver for the outcome when it starts")
     if waiting := made.unfinished - made.under_way:
         click.echo(f"{_events(waiting)} announced: what is due by then begins when the service starts")
 

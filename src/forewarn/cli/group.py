@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _SET_HELP = f"""Change a group's terms.
 
 \b
-approval=any|all|quorum            whose approval an early start needs
+approval=any|all|quorum            which VMs must approve an early start
 quorum=N                           how many VMs must approve, for quorum
 approve_user_reboot=true|false     approve reboots that a user asks for
 approve_user_redeploy=true|false   approve redeploys that a user asks for

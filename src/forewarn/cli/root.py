@@ -233,8 +233,8 @@ class _LazyCommandGroup(_SuggestingGroup):
     "--idempotency-key",
     metavar="KEY",
     callback=not_empty,
-    help="The key of an operator's command whose outcome was not known: it is carried out once, "
-    "however often it is repeated with its key. With a key of your own, write times in full (an ISO time): "
+    help="Key to repeat an operator's command after an unknown outcome: commands with the same key are "
+    "carried out once. With a key of your own, write times in full (an ISO time): "
     "+20m is another time at each repetition.",
 )
 @click.version_option(__version__, message="forewarn %(version)s")

@@ -79,7 +79,7 @@ RULES = {
         Rule("version-2019-08-01", AZURE, "`EventSource`"),
         Rule("version-2020-07-01", AZURE, "`DurationInSeconds`"),
         Rule("hidden-events-count", OURS,
-             "An event whose type a version does not show still raises the incarnation that version shows."),
+             "An event of a type that a version does not show still raises the incarnation of that version."),
         Rule("versions-apart", AZURE, "A version that only the other route knows is refused."),
         Rule("versions-listed", AZURE,
              "`/metadata/versions` needs no api-version and lists those of both routes, oldest first: "

@@ -1,4 +1,4 @@
-"""Decides incrementally: like ``react``, but considers only events whose result can have changed since the last pass.
+"""Decides incrementally: like ``react``, but considers only events with a result that can have changed.
 
 An event is considered again when
 
@@ -77,7 +77,7 @@ class Decider:
         self._waiting: dict[str, list[tuple[int, str]]] = {}
         """By handler: heap of the events that wait for it, by number."""
         self._queues: dict[str, set[str]] = {}
-        """By event: the handlers in whose heap it is."""
+        """By event: the handlers that have it in their heap."""
         self._wakes: dict[str, datetime] = {}
         self._wake_order: list[tuple[datetime, str]] = []
         """Heap of ``_wakes``; entries that differ from it are out of date."""

@@ -1,4 +1,4 @@
-"""Opens and closes the control context: the API server on its sockets."""
+"""Opens and closes the control plane: the API server on its sockets."""
 
 import socket
 import ssl

@@ -34,7 +34,7 @@ from forewarn.drivers.progress_store import WorkStep
 from forewarn.node.driver import CandidateHost, ImpactDone
 
 UNDO_TIMEOUT = 30.0
-"""Seconds that libvirt may need to end a migration whose client was killed."""
+"""Seconds that libvirt may need to end a migration after its client was killed."""
 REPEAT_EVERY = 0.5
 
 
