@@ -360,7 +360,7 @@ FAULTS = (
         file="src/forewarn/core/decide.py",
         old='        id_ = operations.derive_id(bulk.id, number).replace("-", "")\n',
         new='        id_ = operations.derive_id(bulk.id, number * 0).replace("-", "")\n',
-        found_by=("tests/core/test_bulk.py", SIMULATOR),
+        found_by=("tests/core/test_decide.py", SIMULATOR),
     ),
     Fault(
         name="A label that is set takes the others away",
