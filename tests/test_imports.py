@@ -21,6 +21,15 @@ PURE = {
     "wire": {"msgspec", "forewarn.core", "forewarn.wire"},
 }
 WEB_IMPORT = r"(import|from) (httpx?|urllib|requests)\b(?!\.(parse|server|error))"
+STARTERS = {
+    "child_process.py",
+    "conformance/client_process.py",
+    "drivers/qemu/machines.py",
+    "drivers/run_record.py",
+    "journal/snapshot_runner.py",
+    "workers/process.py",
+}
+"""The runner of programs, and modules whose processes go on after the call that starts them."""
 IMPURE_CALLS = {"input", "now", "open", "print", "today", "utcnow", "uuid1", "uuid4"}
 
 
@@ -99,6 +108,18 @@ def test_every_http_request_goes_through_our_own_client() -> None:
     ]
 
     assert foreign == []
+
+
+def test_every_program_is_run_by_our_own_runner() -> None:
+    """It bounds the time and what is kept of the output, and leaves no processes behind."""
+    starters = {
+        module
+        for module, tree in modules_of("", having=r"\bsubprocess\b")
+        for name in imports_of(tree)
+        if is_within(name, {"subprocess"})
+    }
+
+    assert starters == STARTERS
 
 
 def test_the_package_itself_imports_nothing() -> None:

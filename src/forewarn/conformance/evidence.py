@@ -4,7 +4,6 @@ All requests are sent once, in an order from the harmless ones to those that sta
 """
 
 import shlex
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from uuid import uuid4
 
 import msgspec
 
+from forewarn import child_process
 from forewarn.conformance.server import EVENTS, METADATA, Server, ServerReply, with_version
 from forewarn.core.errors import BadInput
 from forewarn.core.model import EventSource, EventStatus
@@ -25,6 +25,9 @@ OLDER = API_VERSIONS[-2].name
 _FORM = "application/x-www-form-urlencoded"
 _USER = SOURCES[EventSource.USER]
 _PERIOD = 0.3
+_TRIGGER_TIMEOUT = 60.0
+_GRACE = 1.0
+"""Seconds that a trigger has to end by itself after its time."""
 
 WireEvent = dict[str, Any]
 
@@ -214,11 +217,11 @@ def _until(
 
 def _run(command: str) -> None:
     try:
-        done = subprocess.run(shlex.split(command), capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - the user's own
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        done = child_process.run(shlex.split(command), _TRIGGER_TIMEOUT, _GRACE, _GRACE)
+    except (OSError, ValueError) as error:
         raise BadInput(f"the trigger {command!r} cannot be run: {error}") from None
-    if done.returncode:
+    if done.cut_off:
+        raise BadInput(f"the trigger {command!r} {done.problem}")
+    if done.exit:
         said = (done.stderr or done.stdout).strip().splitlines()
-        raise BadInput(
-            f"the trigger {command!r} ended with {done.returncode}: {said[-1] if said else 'it said nothing'}"
-        )
+        raise BadInput(f"the trigger {command!r} ended with {done.exit}: {said[-1] if said else 'it said nothing'}")

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
+from forewarn import child_process
 from forewarn.core.errors import Unavailable
 from forewarn.files import FileLock, InUse
 from forewarn.network.current import CurrentLink, CurrentNetwork, CurrentRoute
@@ -22,6 +22,9 @@ _PACKAGES = {"ip": "iproute2", "nft": "nftables", "sysctl": "procps", "unshare":
 _PROC_NET = Path("/proc/net")
 _LOCKS = Path("/run")
 _TIMEOUT = 60
+_GRACE = 1.0
+_LARGEST = 64 * 1024 * 1024
+"""Bytes that a program may print: lists of routes and rules are long."""
 _RETRY_EVERY = 0.05
 _EVERYWHERE = {"-4": "0.0.0.0/0", "-6": "::/0"}
 
@@ -131,19 +134,21 @@ def run(command: SystemCommand) -> None:
 
 def _run(command: SystemCommand, *, is_sure: bool = True) -> str:
     try:
-        done = subprocess.run(  # noqa: S603 - the words are ours, and no shell reads them
+        done = child_process.run(
             command.words,
-            input=command.given,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_TIMEOUT,
-            env={**os.environ, "PATH": _path(), "LC_ALL": "C"},
+            _TIMEOUT,
+            _GRACE,
+            _GRACE,
+            said=command.given.encode(),
+            environment={**os.environ, "PATH": _path(), "LC_ALL": "C"},
+            most=_LARGEST,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except OSError as error:
         raise Unavailable(f"'{' '.join(command.words)}' cannot be run: {error}") from None
-    if done.returncode and is_sure:
-        said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
+    if done.cut_off:
+        raise Unavailable(f"'{' '.join(command.words)}' {done.problem}")
+    if done.exit and is_sure:
+        said = " ".join(done.stderr.split()) or f"exit code {done.exit}"
         raise Unavailable(f"'{' '.join(command.words)}' failed: {said}")
     return done.stdout
 
