@@ -30,7 +30,8 @@ RETIRED = re.compile(
 )
 """Names that a reader cannot guess; conventional ones have replaced them."""
 GONE = re.compile(
-    r"berths?|courier|dawn|deeds?|deliverer|desks?|doorkeeper|doors?|errands?|ledger|letterhead|lobby|microphone|"
+    r"berths?|courier|dawn|deeds?|deliverer|desks?|doorkeeper|doors?|errands?|is_wish|ledger|letterhead|lobby|"
+    r"look_again|look_anyway|microphone|"
     r"offices?|outsiders|rebuff|(?:run_)?rig|scout|shouting|sightings?|sights|tails|teller|waker|wires|wish(?:es)?|"
     r"workshop|world"
 )

@@ -11,7 +11,7 @@ from forewarn.conformance.trials import TRIALS, try_out
 from forewarn.core.errors import BadInput
 
 PYTHON = shlex.quote(sys.executable)
-CLIENT = f"{PYTHON} {shlex.quote(str(Path(__file__).with_name('client.py')))} {{url}} {{vm}} {{prepared}}"
+CLIENT = f"{PYTHON} {shlex.quote(str(Path(__file__).with_name('kit') / 'client.py'))} {{url}} {{vm}} {{prepared}}"
 
 pytestmark = pytest.mark.end_to_end
 
