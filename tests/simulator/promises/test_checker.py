@@ -207,8 +207,8 @@ FREEZE = (
 )
 
 
-def terms(**changed: object) -> ControlExchange:
-    return asked("PATCH", "/v1/groups/web", changed, {"name": "web"}, at=0.4, key="terms")
+def terms(at: float = 0.4, key: str = "terms", **changed: object) -> ControlExchange:
+    return asked("PATCH", "/v1/groups/web", changed, {"name": "web"}, at=at, key=key)
 
 
 def ended(id_: str, vm: str, started_at: float, ended_at: float) -> ControlExchange:
@@ -422,6 +422,11 @@ KEPT_AND_BROKEN: dict[str, tuple[Story, Story, str]] = {
         (terms(approval="all", terminate_notice=300), group(approval="all", terminate_notice="PT5M")),
         (terms(approval="all", terminate_notice=300), group(approval="all", terminate_notice="PT15M")),
         "web is shown with terminate_notice 900, and 300 was set",
+    ),
+    "a request that is repeated does not set its terms again": (
+        (terms(approval="all"), terms(at=5.0, key="t2", approval="any"), terms(at=9.0, approval="all"), group()),
+        (terms(approval="all"), terms(at=5.0, approval="all"), group()),
+        "web is shown with approval 'any', and 'all' was set",
     ),
     "a term that was not set is the default": (
         (terms(approval="all"), group(approval="all", policy={})),

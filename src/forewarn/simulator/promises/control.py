@@ -384,7 +384,7 @@ class ControlPromises:
             members.maybe_gone |= evicted
         elif named := _GROUP.match(path):
             members.maybe_gone.update(members.vms_of(named[1]) if path.endswith("scale-in") else ())
-            if exchange.method == "PATCH":
+            if exchange.method == "PATCH" and principal not in self._by_key:  # a repetition changes nothing
                 at = self._first_sent.get(principal, exchange.sent_at), exchange.ended_at
                 self._terms.change(named[1], exchange.body, *at, is_acknowledged=is_done)
 
