@@ -65,10 +65,12 @@ async def _ask(request: Callable[[str, str], Awaitable[ControlResponse | None]],
 async def _fetch(host: str, version: str) -> bytes:
     reader, writer = await asyncio.open_connection(host, 80)
     target = f"/metadata/scheduledevents?api-version={version}"
-    writer.write(f"GET {target} HTTP/1.1\r\nHost: 169.254.169.254\r\nMetadata: true\r\n\r\n".encode())
-    head = await reader.readuntil(b"\r\n\r\n")
-    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"date:")]
-    length = next((int(line[15:]) for line in lines if line.lower().startswith(b"content-length:")), 0)
-    body = await reader.readexactly(length)
-    writer.close()
+    try:
+        writer.write(f"GET {target} HTTP/1.1\r\nHost: 169.254.169.254\r\nMetadata: true\r\n\r\n".encode())
+        head = await reader.readuntil(b"\r\n\r\n")
+        lines = [line for line in head.split(b"\r\n") if not line.lower().startswith(b"date:")]
+        length = next((int(line[15:]) for line in lines if line.lower().startswith(b"content-length:")), 0)
+        body = await reader.readexactly(length)
+    finally:
+        writer.close()
     return b"\r\n".join(lines) + body
