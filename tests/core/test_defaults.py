@@ -8,6 +8,7 @@ import msgspec
 
 from forewarn.core import chunks, commands, declared_keys, facts, model, placement
 from forewarn.core.rollouts import commands as rollout_commands
+from forewarn.core.rollouts import facts as rollout_facts
 
 OTHERS = {
     "Approved.counts": True,
@@ -34,7 +35,7 @@ def test_a_flag_that_is_left_out_is_off_and_a_number_is_zero() -> None:
     """Else an old journal would be read as something that it does not say; the others are named above."""
     found = dict(
         each
-        for module in (chunks, commands, declared_keys, facts, model, placement, rollout_commands)
+        for module in (chunks, commands, declared_keys, facts, model, placement, rollout_commands, rollout_facts)
         for each in defaults(module)
     )
 
