@@ -93,6 +93,7 @@ async def show_timeline(
         data=data,
         by=by,
         group=group,
+        sees_group=principal.sees(group),
         search=search,
         colours=STATUS_COLOURS,
         total=total,
