@@ -1350,6 +1350,10 @@ EXCUSED: dict[str, tuple[Story, PlannedAction]] = {
         JOINED,
         RequestFleetChange(at=1.0, who="ann", change='{"vms":[{"name":"db-0","group":"web"}]}', key="k"),
     ),
+    "a VM whose entry in the fleet file changes": (
+        (change({"removed_vms": ["web-0"]}, 5.0), vms(7.0)),
+        EditFleetFile(at=6.0, edit="remove-host", subject="h1", value="-"),
+    ),
     "a host that degrades, of which nobody was shown": (
         (
             restart(at=2.0, answer=announced(not_before=80.0)),

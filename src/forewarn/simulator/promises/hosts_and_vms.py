@@ -315,7 +315,8 @@ class HostAndVmPromises:
     def _is_listed_as_set(self, vm: str, begin: float, end: float) -> None:
         """Check the keys that were set for a VM, and that it is listed unless a change removed it."""
         listed = self._listed[vm] if vm in self._last_listed else None
-        known = self._vms.known((vm, "exists"), begin, end)
+        # A VM returns when its entry in the fleet file changes, as that of its host does.
+        known = None if self._may_be_held else self._vms.known((vm, "exists"), begin, end)
         is_kept = known is True and vm not in self._memory.members.maybe_gone
         if (listed is None and is_kept) or (listed and known is False):
             verb = "is shown, and was removed" if listed else "is not shown, and was added"
