@@ -29,7 +29,10 @@ _PICTURES = {
 _COMMANDS = (
     ("vm", "restart", "web-0", "--not-before", "+200m"),
     ("host", "reboot", "host-2", "--not-before", "+90m"),
-    ("vm", "freeze", "db", "--not-before", "+30m"),
+    ("vm", "redeploy", "workers_0", "--not-before", "+30m"),
+    ("event", "approve", "last"),
+    ("vm", "freeze", "db", "--duration", "72000"),
+    ("event", "approve", "last"),
     ("rollout", "start", "kernel", "--operation", "reboot", "--all", "--settle", "4h", "--canary", "1"),
 )
 
