@@ -1442,6 +1442,17 @@ def test_the_service_serves_at_the_end(state: str, *, is_reported: bool) -> None
     assert any("does not serve" in problem for problem in problems_of(*story)) is is_reported
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_standalone_group_goes_with_its_vm(*, is_removed: bool) -> None:
+    """One that returns with the VM has the terms of the fleet file."""
+    answer = {"name": "db", "incarnation": 1, "members": ["db-0"], "upcoming": []}
+    set_ = asked("PATCH", "/v1/groups/db", {"eviction": "delete"}, {"name": "db"}, at=0.4, key="terms")
+    story = (set_, asked("GET", "/v1/groups/db", answer=answer, at=200.0))
+    removal = RequestFleetChange(at=1.0, who="ann", change='{"removed_vms":["db-0"]}', key="k")
+    problems = problems_of(*story, actions=(removal,) if is_removed else ())
+    assert any("db is shown with eviction" in problem for problem in problems) is not is_removed
+
+
 def test_the_questions_are_about_every_event_that_was_shown_and_every_group() -> None:
     """An id that was only asked for need not exist."""
     promises = Promises(plan_of())

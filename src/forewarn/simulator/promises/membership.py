@@ -25,6 +25,7 @@ class Membership:
         self._groups: dict[str, set[str]] = {}
         self._domains: dict[str, set[tuple[int, int]]] = {}
         self.all_groups = {group.name for group in plan.groups} | {vm.group for vm in plan.vms}
+        self._standalone_groups = {group.name for group in plan.groups if group.kind == "standalone"}
         self.unsettled_groups: set[str] = set()
         """Groups that a change of the fleet may have removed."""
         self.maybe_down: set[str] = set()
@@ -86,7 +87,12 @@ class Membership:
     def is_closed(self, group: str) -> bool:
         """Return whether no VM can have joined a group."""
         vms = self.vms_of(group)
-        return group not in self.unsettled_groups and all(self.group_of(vm) and vm not in self.refiled for vm in vms)
+        return not self.may_be_removed(group) and all(self.group_of(vm) and vm not in self.refiled for vm in vms)
+
+    def may_be_removed(self, group: str) -> bool:
+        """Tell whether a group may have been removed, by a change of the fleet or with its only VM."""
+        is_left = group in self._standalone_groups and not self.maybe_gone.isdisjoint(self.vms_of(group))
+        return is_left or group in self.unsettled_groups
 
     def names_hidden_from(self, groups: Sequence[str]) -> list[str]:
         """Return the groups, and the VMs that were never in one of these groups."""

@@ -75,7 +75,7 @@ class TermPromises:
 
     def term(self, group: str, key: str, begin: float, end: float) -> object:
         """Return the value of a term from one second to another; ``UNKNOWN`` where it may have changed."""
-        if not group or not begin or group in self._memory.members.unsettled_groups:
+        if not group or not begin or self._memory.members.may_be_removed(group):
             return UNKNOWN
         value = DEFAULTS[key]
         certain_from = 0.0
