@@ -109,6 +109,7 @@ def work_together(cluster: ClusterProcesses, leader: NodeProcess, format_: int) 
         until(lambda other=other, event=event: event.encode() in other.document(1))  # type: ignore[misc]
         assert other.approve(1, event) == 200
         until(lambda done=done: len(cluster.impacts()) == done + 1)  # type: ignore[misc]
+        until(lambda event=event: all(event.encode() not in each.document(1) for each in nodes))  # type: ignore[misc]
     cluster.settle()
     cluster.check_documents()
     releases = {node.name: NEWER_RELEASE if node.program == NEWER else __version__ for node in nodes}
