@@ -328,8 +328,10 @@ class DocumentPromises:
 
     def _may_be_approved(self, id_: str, exchange: VmExchange) -> bool:
         """Return whether an event of the VM's group was there before and after it approved."""
-        event = self._memory.events.get(id_)
-        if event is None or not event.group or event.group != self._memory.members.group_of(exchange.vm):
+        event, members = self._memory.events.get(id_), self._memory.members
+        if event is None or not event.group or event.group != members.group_of(exchange.vm):
+            return False
+        if exchange.vm in members.maybe_gone:
             return False
         return event.first_seen_at <= exchange.sent_at and event.scheduled_at >= exchange.ended_at
 
