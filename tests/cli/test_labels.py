@@ -44,7 +44,7 @@ def test_lists_take_names_globs_and_options(forewarn: Forewarn) -> None:
         (["vm", "set", "web-0", "--label", "a=1", "--unlabel", "a"], "label 'a' is given twice"),
         (["host", "set", "h1"], "nothing is to be changed"),
         (["vm", "list", "--label", "rack=="], "character 7: expected a value"),
-        (["vm", "set", "web-0", "--label", "rack=r 1"], "no value of label 'rack'"),
+        (["vm", "set", "web-0", "--label", "rack=r 1"], "not a valid value of label 'rack'"),
     ],
 )
 def test_wrong_usage_is_named(forewarn: Forewarn, given: list[str], said: str) -> None:
