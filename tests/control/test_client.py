@@ -139,7 +139,7 @@ def test_an_answer_that_makes_no_sense_is_said_to_be_one(tmp_path: Path, said: b
     """Whatever answers there, it is no service of ours."""
     with (
         answering(tmp_path, said),
-        pytest.raises(Unavailable, match=r"sent an invalid response|perhaps no Forewarn"),
+        pytest.raises(Unavailable, match=r"sent an invalid response|may not be Forewarn"),
         ControlClient.local(tmp_path) as client,
     ):
         list(client.hosts())

@@ -187,7 +187,7 @@ def test_what_is_no_export_is_refused() -> None:
     """So is one of a newer release."""
     with pytest.raises(BadInput):
         ExportedJournal(io.BytesIO(b"something else\n"), "file")
-    with pytest.raises(BadInput, match="no journal that"):
+    with pytest.raises(BadInput, match="not a journal that"):
         ExportedJournal(io.BytesIO(b"%08x {}\n" % crc32(b"{}")), "file")
     text = b'{"forewarn_journal":99,"format":1}'
     with pytest.raises(NewerJournal):

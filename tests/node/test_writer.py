@@ -398,7 +398,7 @@ def test_whatever_a_journal_raises_is_answered(error: BaseException) -> None:
         journal.fails = "always"
         with pytest.raises(OutcomeUnknown):
             await harness.node.submit(add_host("h1"))
-        with pytest.raises(JournalFailed, match="no list of entries"):
+        with pytest.raises(JournalFailed, match="not a list of entries"):
             await harness.node.replica.history("host:h1")
         journal.fails = ""
         harness.clock.advance(MINUTE)

@@ -57,7 +57,7 @@ def test_an_input_or_output_error_on_a_full_disk_names_the_full_disk(monkeypatch
         (errno.EACCES, "writable"),
         (errno.EEXIST, "name a directory"),
         (errno.ENOENT, "create the directory"),
-        (errno.ENOTDIR, "no directory"),
+        (errno.ENOTDIR, "not a directory"),
         (errno.EIO, "check the disk"),
     ],
 )
