@@ -93,6 +93,13 @@ def test_the_end_is_predicted_from_the_waves_that_have_ended() -> None:
     assert timedelta() < shown.predicted_latest - shown.predicted_finish < timedelta(hours=1)
 
 
+def test_of_a_rollout_without_hosts_nothing_is_predicted() -> None:
+    """All of its hosts may have been removed."""
+    harness = predicted("ann rolls out k: reboot hosts=h1", 1, timedelta(minutes=15))
+    rollout = msgspec.structs.replace(harness.fleet.rollouts["k"], hosts=())
+    assert detail_rollout(harness.fleet, rollout, harness.now).predicted_finish is None
+
+
 def test_the_end_is_not_before_the_next_window() -> None:
     """A rollout whose window is closed goes on when one opens."""
     harness = predicted("ann rolls out k: reboot all_hosts=true windows=12:10-12:20", 3, timedelta(minutes=5))

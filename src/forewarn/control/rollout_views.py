@@ -238,7 +238,7 @@ def _forecast(fleet: Fleet, rollout: Rollout, now: datetime) -> dict[str, dateti
     Where windows interrupt it, it ends as it was planned, or later.
     """
     planned = rollout.prediction
-    if rollout.state is not RolloutState.RUNNING or planned is None:
+    if rollout.state is not RolloutState.RUNNING or planned is None or not rollout.hosts:
         return _NO_FORECAST
     runs = (fleet.rollout_hosts.get(run_key(rollout.name, host)) for host in rollout.active)
     begins_at = max(now, rollout.blocked_until or now)
@@ -293,7 +293,8 @@ def _ended_runs(fleet: Fleet, rollout: Rollout) -> tuple[RolloutHostView, ...]:
 def _view_event(fleet: Fleet, event: Event, now: datetime) -> WaitingEvent:
     waits_for = "approval"
     until: datetime | None = event.not_before
-    quiet = quiet_hours.quiet_until(fleet.groups[event.group].terms.policy.quiet_hours, now)
+    group = fleet.groups.get(event.group)
+    quiet = quiet_hours.quiet_until(group.terms.policy.quiet_hours, now) if group else None
     rollout = fleet.rollouts.get(event.rollout)
     opens = windows.held_until(rollout, now) if rollout else None
     if event.status is EventStatus.STARTED:
